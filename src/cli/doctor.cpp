@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/ranges.h>
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "cli/cpu.h"
+#include "cli/machine.h"
+#include "cli/pair_check.h"
+#include "cli/ranks.h"
+#include "cli/table.h"
+#include "daso/base/error.h"
+#include "daso/base/text.h"
+#include "daso/comm/backend.h"
+#include "daso/comm/network.h"
+
+namespace daso {
+namespace {
+
+using nlohmann::json;
+using Rows = std::vector<std::pair<std::string, std::string>>;
+
+constexpr Shape kShape{.nodes = 1, .ranks_per_node = 1};
+
+struct DoctorOptions {
+  LaunchFlags launch;
+  bool json = false;
+};
+
+std::string gibibytes(std::int64_t bytes) {
+  return fmt::format("{:.1f} GiB", static_cast<double>(bytes) / (1 << 30));
+}
+
+std::string text_of(Amx amx) {
+  switch (amx) {
+    case Amx::kAbsent:
+      return "absent";
+    case Amx::kUsable:
+      return "usable";
+    case Amx::kTrapped:
+      return fmt::format(
+          "advertised by the CPU but not usable by this process (common in virtual "
+          "machines); bf16 through oneDNN is capped to {}",
+          kCappedTo);
+  }
+  return "";
+}
+
+// One part of the report, in both forms.
+struct Part {
+  std::string key;
+  json as_json;
+  std::string as_text;
+};
+
+Part versions_part() {
+  Rows rows = versions();
+  for (const BackendStatus& backend : backends()) {
+    if (backend.name == "mpi")
+      rows.emplace_back("MPI", backend.available ? backend.detail : "none");
+  }
+  json object = json::object();
+  for (const auto& [name, version] : rows) object[name] = version;
+  return {"versions", object, section("Versions", rows)};
+}
+
+Part backends_part() {
+  Rows rows;
+  json list = json::array();
+  for (const BackendStatus& backend : backends()) {
+    list.push_back(
+        {{"name", backend.name}, {"available", backend.available}, {"detail", backend.detail}});
+    rows.emplace_back(backend.name,
+                      fmt::format("{}: {}", backend.available ? "yes" : "no", backend.detail));
+  }
+  return {"backends", list, section("Backends", rows)};
+}
+
+Part cpu_part() {
+  const Cpu cpu = this_cpu();
+  const std::vector<std::string>& sets = cpu.instruction_sets;
+  const std::string cores = fmt::format("{} of {}", cpu.cores, cpu.cores_online);
+  return {"cpu",
+          {{"model", cpu.model},
+           {"cores", cpu.cores},
+           {"cores_online", cpu.cores_online},
+           {"instruction_sets", sets},
+           {"amx", text_of(cpu.amx)}},
+          section("CPU", {{"model", cpu.model},
+                          {"cores usable", cores},
+                          {"instruction sets",
+                           sets.empty() ? "none of those looked for" : join(sets, ", ")},
+                          {"AMX", text_of(cpu.amx)}})};
+}
+
+Part memory_part() {
+  const Memory memory = this_memory();
+  return {"memory",
+          {{"total_bytes", memory.total_bytes}, {"available_bytes", memory.available_bytes}},
+          section("Memory", {{"total", gibibytes(memory.total_bytes)},
+                             {"available", gibibytes(memory.available_bytes)}})};
+}
+
+Part gpus_part() {
+  const Gpus gpus = these_gpus();
+  Rows rows;
+  for (const std::string& model : gpus.models) rows.emplace_back("GPU", model);
+  rows.emplace_back("NVIDIA", gpus.note);
+  return {"gpus", {{"models", gpus.models}, {"note", gpus.note}}, section("GPUs", rows)};
+}
+
+Part network_part() {
+  Rows rows;
+  json list = json::array();
+  for (const NetworkDevice& device : network_devices()) {
+    json one = {{"name", device.name}, {"address", device.address}, {"up", device.up}};
+    one["megabits_per_second"] = nullptr;
+    std::string text = fmt::format("{:<4}  {}", device.up ? "up" : "down",
+                                   device.address.empty() ? "no address" : device.address);
+    if (device.megabits_per_second) {
+      one["megabits_per_second"] = *device.megabits_per_second;
+      text += fmt::format(", {} Mbit/s", *device.megabits_per_second);
+    }
+    list.push_back(one);
+    rows.emplace_back(device.name, text);
+  }
+  return {"network", list, section("Network devices", rows)};
+}
+
+Part topology_part(const World& world, const std::string& launcher) {
+  const Topology& topology = world.topology();
+  Rows rows = {{"ranks", fmt::format("{} on {} nodes, started by {}, backend {}", world.size(),
+                                     topology.nodes(), launcher, world.backend())}};
+  json nodes = json::array();
+  for (int node = 0; node < topology.nodes(); ++node) {
+    const std::vector<int>& ranks = topology.ranks_of(node);
+    const std::string& host = world.host_of(ranks.front());
+    nodes.push_back({{"name", topology.name_of(node)}, {"host", host}, {"ranks", ranks}});
+    rows.emplace_back(topology.name_of(node),
+                      fmt::format("ranks {} on {}", fmt::join(ranks, ", "), host));
+  }
+  return {"topology",
+          {{"ranks", world.size()},
+           {"nodes", nodes},
+           {"launcher", launcher},
+           {"backend", world.backend()}},
+          section("Topology", rows)};
+}
+
+Part packages_part() {
+  Rows rows;
+  json list = json::array();
+  std::vector<std::string> names;
+  for (const MissingPackage& package : missing_packages()) {
+    list.push_back({{"package", package.name}, {"purpose", package.purpose}});
+    rows.emplace_back(package.name, "for " + package.purpose);
+    names.push_back(package.name);
+  }
+  std::string text;
+  if (!names.empty()) {
+    rows.emplace_back("to install", "apt-get install " + join(names, " "));
+    text = section("Missing optional packages", rows);
+  }
+  return {"missing_packages", list, text};
+}
+
+Part pairs_part(const World& world, const std::vector<PairResult>& results) {
+  const Topology& topology = world.topology();
+  Rows rows;
+  json list = json::array();
+  for (const PairResult& pair : results) {
+    const std::string& first = topology.name_of(pair.first_node);
+    const std::string& second = topology.name_of(pair.second_node);
+    list.push_back({{"nodes", {first, second}},
+                    {"latency_seconds", pair.latency_seconds},
+                    {"bandwidth", pair.bytes_per_second}});
+    rows.emplace_back(fmt::format("{} - {}", first, second),
+                      fmt::format("latency {}, {} GB/s", format_seconds(pair.latency_seconds),
+                                  format_gigabytes(pair.bytes_per_second)));
+  }
+  if (results.empty()) rows.emplace_back("none", "there is one node only");
+  return {"pairs", list, section("Pairs of nodes", rows)};
+}
+
+// The parts in their order; text goes out part by part, JSON at the end.
+class Report {
+ public:
+  explicit Report(const DoctorOptions& options) : as_json_(options.json) {}
+
+  void add(const Part& part) {
+    object_[part.key] = part.as_json;
+    if (as_json_ || part.as_text.empty()) return;
+    fmt::print("{}\n", part.as_text);
+    std::fflush(stdout);
+  }
+
+  void finish(bool usable) {
+    object_["usable"] = usable;
+    if (as_json_) fmt::print("{}\n", object_.dump(2));
+    if (!as_json_ && usable) fmt::print("daso can be used here.\n");
+    std::fflush(stdout);
+  }
+
+ private:
+  bool as_json_;
+  nlohmann::ordered_json object_ = {{"command", "doctor"}};
+};
+
+void add_machine(Report& report) {
+  report.add(versions_part());
+  report.add(backends_part());
+  report.add(cpu_part());
+  report.add(memory_part());
+  report.add(gpus_part());
+  report.add(network_part());
+  report.add(packages_part());
+}
+
+// Every rank takes part in the check, rank 0 reports.
+int examine(World& world, const DoctorOptions& options) {
+  const std::optional<Place> place = place_from(this_environment());
+  Report report(options);
+  if (world.rank() == 0) {
+    add_machine(report);
+    report.add(topology_part(world, place ? place->launcher : "nobody"));
+  }
+  try {
+    const std::vector<PairResult> pairs = check_pairs(world);
+    if (world.rank() != 0) return kExitOk;
+    if (world.size() > 1) report.add(pairs_part(world, pairs));
+    report.finish(/*usable=*/true);
+    return kExitOk;
+  } catch (const Error&) {
+    if (world.rank() == 0) report.finish(/*usable=*/false);
+    throw;
+  }
+}
+
+}  // namespace
+
+Command add_doctor(CLI::App& parent) {
+  CLI::App* app = parent.add_subcommand("doctor", "What is here, and does it work");
+  const auto options = std::make_shared<DoctorOptions>();
+  app->add_flag("--json", options->json, "Print one JSON object");
+  add_launch_flags(*app, options->launch, kShape);
+  add_world_flags(*app, options->launch);
+  app->footer("With several ranks it also tries the network between every pair of nodes.");
+  return {app, [options](const Invocation& invocation) {
+            return on_ranks({"doctor", options->launch, kShape, {}}, invocation,
+                            [&](World& world) { return examine(world, *options); });
+          }};
+}
+
+}  // namespace daso

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <vector>
+
+#include "cli/command.h"
+#include "cli/cpu.h"
+#include "cli/usage.h"
+#include "daso/base/error.h"
+#include "daso/base/version.h"
+
+namespace {
+
+using daso::Command;
+using daso::Invocation;
+
+Invocation invocation_of(int argc, char** argv) {
+  Invocation invocation;
+  invocation.arguments.assign(argv + 1, argv + argc);
+  const auto mark = std::find(invocation.arguments.begin(), invocation.arguments.end(), "--");
+  if (mark != invocation.arguments.end()) {
+    invocation.program.assign(mark + 1, invocation.arguments.end());
+  }
+  return invocation;
+}
+
+std::vector<Command> add_commands(CLI::App& app) {
+  app.set_help_flag("-h,--help", "Print this help and exit");
+  app.set_version_flag("--version", std::string("daso ") + daso::kVersion);
+  app.require_subcommand(0, 1);
+  app.footer(
+      "From the root of the source tree the script ./daso builds what changed, runs this program,\n"
+      "and has three verbs of its own:\n"
+      "  ./daso test [--all]    run the tests; --all: slow ones and sanitizers as well\n"
+      "  ./daso lint [--all]    look at the changed files, or at all\n"
+      "  ./daso build [PRESET]  only build: release, dev, asan or tsan");
+  CLI::App* bench = app.add_subcommand("bench", "Measure: comm, overlap");
+  bench->require_subcommand(0, 1);
+  return {daso::add_run(app), daso::add_doctor(app), daso::add_bench_comm(*bench),
+          daso::add_bench_overlap(*bench)};
+}
+
+// What stands after -- is not ours to understand.
+void parse(CLI::App& app, const Invocation& invocation) {
+  std::vector<std::string> words = invocation.arguments;
+  words.erase(std::find(words.begin(), words.end(), "--"), words.end());
+  std::reverse(words.begin(), words.end());  // CLI11 takes them from the end
+  app.parse(std::move(words));
+}
+
+int refuse(const CLI::App& app, const std::string& reason) {
+  const std::string name = daso::full_name(daso::reached(app));
+  fmt::print(stderr, "daso: {}\n{} --help tells more\n", reason, name);
+  return daso::kExitConfig;
+}
+
+int act(const CLI::App& app, const std::vector<Command>& commands, const Invocation& invocation) {
+  const CLI::App& chosen = daso::reached(app);
+  if (&chosen == &app && invocation.arguments.empty()) {
+    fmt::print("{}", app.help());
+    return daso::kExitOk;
+  }
+  const auto command = std::find_if(commands.begin(), commands.end(),
+                                    [&](const Command& one) { return one.parser == &chosen; });
+  if (command == commands.end()) return refuse(app, "a command is missing");
+  const bool marked = std::find(invocation.arguments.begin(), invocation.arguments.end(), "--") !=
+                      invocation.arguments.end();
+  if (marked && chosen.get_name() != "run") return refuse(app, "only 'daso run' takes --");
+  return command->act(invocation);
+}
+
+int run(int argc, char** argv) {
+  const Invocation invocation = invocation_of(argc, argv);
+  CLI::App app("Hierarchical, asynchronous data parallelism for LibTorch", "daso");
+  const std::vector<Command> commands = add_commands(app);
+  try {
+    parse(app, invocation);
+  } catch (const CLI::CallForHelp&) {
+    fmt::print("{}", app.help());
+    return daso::kExitOk;
+  } catch (const CLI::CallForVersion&) {
+    fmt::print("daso {}\n", daso::kVersion);
+    return daso::kExitOk;
+  } catch (const CLI::ParseError& error) {
+    const std::string strange = daso::misunderstood(app);
+    return refuse(app, strange.empty() ? error.what() : strange);
+  } catch (const daso::ConfigError& error) {
+    return refuse(app, error.what());
+  }
+  return act(app, commands, invocation);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    daso::cap_instruction_sets();
+    return run(argc, argv);
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "daso: {}\n", error.what());
+    return daso::exit_code_of(error);
+  }
+}

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/ranks.h"
+
+#include <filesystem>
+
+#include "daso/base/error.h"
+#include "daso/comm/backend.h"
+
+namespace daso {
+namespace {
+
+std::string text_of(const RankJob& job) {
+  std::string text = fmt::format("command = {}\n", job.command);
+  for (const auto& [flag, value] : job.configuration) text += fmt::format("{} = {}\n", flag, value);
+  text += fmt::format("timeout = {}\n", job.flags.limit.count());
+  text += fmt::format("check-collectives = {}\n", job.flags.check_collectives);
+  return text;
+}
+
+int start_ranks(LaunchOptions options, const Invocation& invocation) {
+  // Said once here instead of by every rank.
+  if (options.backend == "mpi") backend_module(options.backend);
+  options.command = {std::filesystem::read_symlink("/proc/self/exe").string()};
+  options.command.insert(options.command.end(), invocation.arguments.begin(),
+                         invocation.arguments.end());
+  return launch(options);
+}
+
+}  // namespace
+
+int on_ranks(const RankJob& job, const Invocation& invocation,
+             const std::function<int(World&)>& body) {
+  const std::optional<Place> place = place_from(this_environment());
+  if (!place) {
+    const std::vector<int> ranks = ranks_of_nodes(job.flags, job.shape);
+    const bool alone = ranks.size() == 1 && ranks.front() == 1;
+    if (!alone) return start_ranks(launch_options(job.flags, job.shape), invocation);
+  }
+  WorldOptions options = world_options(job.flags, place.value_or(Place{}));
+  options.configuration = text_of(job);
+  return rank_main(options, body);
+}
+
+}  // namespace daso

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/values.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <limits>
+
+#include "daso/base/error.h"
+#include "daso/base/text.h"
+
+namespace daso {
+namespace {
+
+std::vector<std::string> parse_list(const std::string& flag, const std::string& text) {
+  std::vector<std::string> parts = split(text, ',');
+  require(!parts.empty(), "{} needs at least one value", flag);
+  return parts;
+}
+
+}  // namespace
+
+int parse_count(const std::string& flag, const std::string& text, int at_least) {
+  const std::optional<std::int64_t> value = parse_integer(text);
+  require(value && *value >= at_least && *value <= std::numeric_limits<int>::max(),
+          "{} takes a whole number of at least {}, got '{}'", flag, at_least, text);
+  return static_cast<int>(*value);
+}
+
+std::vector<int> parse_counts(const std::string& flag, const std::string& text, int at_least) {
+  std::vector<int> counts;
+  for (const std::string& part : parse_list(flag, text)) {
+    counts.push_back(parse_count(flag, part, at_least));
+  }
+  return counts;
+}
+
+Seconds parse_seconds(const std::string& flag, const std::string& text, Seconds at_least) {
+  constexpr double kYear = 365.0 * 86400;  // more is a mistake, and would overflow the clock
+  double value = 0;
+  const char* last = text.data() + text.size();
+  const auto [end, error] = std::from_chars(text.data(), last, value);
+  const bool number = error == std::errc() && end == last && std::isfinite(value);
+  require(number && value >= at_least.count() && value <= kYear,
+          "{} takes seconds, at least {}, got '{}'", flag, at_least.count(), text);
+  return Seconds(value);
+}
+
+std::string parse_choice(const std::string& flag, const std::string& text,
+                         const std::vector<std::string>& choices) {
+  if (std::find(choices.begin(), choices.end(), text) != choices.end()) return text;
+  const std::optional<std::string> meant = nearest(text, choices);
+  throw ConfigError(fmt::format("{} takes {}, got '{}'{}", flag, join(choices, ", "), text,
+                                meant ? fmt::format("; did you mean {}?", *meant) : ""));
+}
+
+std::vector<std::string> parse_choices(const std::string& flag, const std::string& text,
+                                       const std::vector<std::string>& choices) {
+  std::vector<std::string> chosen;
+  for (const std::string& part : parse_list(flag, text)) {
+    require(std::find(chosen.begin(), chosen.end(), part) == chosen.end(), "{} names {} twice",
+            flag, part);
+    chosen.push_back(parse_choice(flag, part, choices));
+  }
+  return chosen;
+}
+
+std::vector<std::int64_t> parse_sizes(const std::string& flag, const std::string& text) {
+  std::vector<std::int64_t> sizes;
+  for (const std::string& part : parse_list(flag, text)) {
+    try {
+      sizes.push_back(parse_bytes(part));
+    } catch (const ConfigError& error) {
+      throw ConfigError(fmt::format("{}: {}", flag, error.what()));
+    }
+  }
+  return sizes;
+}
+
+}  // namespace daso

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "daso/base/seconds.h"
+
+// Values of flags. All throw ConfigError that names the flag, what it takes and what it got.
+namespace daso {
+
+int parse_count(const std::string& flag, const std::string& text, int at_least);
+std::vector<int> parse_counts(const std::string& flag, const std::string& text, int at_least);
+
+// A decimal number of seconds of at least `at_least`.
+Seconds parse_seconds(const std::string& flag, const std::string& text, Seconds at_least);
+
+// One of the choices, or a list of them without repetition.
+std::string parse_choice(const std::string& flag, const std::string& text,
+                         const std::vector<std::string>& choices);
+std::vector<std::string> parse_choices(const std::string& flag, const std::string& text,
+                                       const std::vector<std::string>& choices);
+
+// 1K,1M,16M in bytes.
+std::vector<std::int64_t> parse_sizes(const std::string& flag, const std::string& text);
+
+}  // namespace daso

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <c10/util/intrusive_ptr.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "daso/base/seconds.h"
+#include "daso/comm/store.h"
+
+namespace c10d {
+class Backend;
+}
+
+namespace daso {
+
+// What a group is made from.
+struct GroupPlan {
+  Store store;              // under a prefix that is this group's alone
+  std::vector<int> ranks;   // world ranks, ascending
+  int rank;                 // ours, in the group
+  Seconds limit;            // for making the group and for every operation on it
+  std::string own_address;  // numeric; listening sockets bind to it and to nothing else
+};
+
+// A way to talk, chosen at run time by name: it turns a list of ranks into a c10d::Backend, which
+// is the interface that LibTorch's own backends (Gloo, NCCL) and ours (MPI) have in common.
+class Backend {
+ public:
+  virtual ~Backend() = default;
+  // Called by all ranks of the group; blocks until they are connected. The result may outlive this
+  // object.
+  virtual c10::intrusive_ptr<c10d::Backend> make_group(const GroupPlan& plan) = 0;
+};
+
+struct BackendStatus {
+  std::string name;
+  bool available = false;
+  std::string detail;  // version, or the reason why it is not available
+};
+
+std::vector<BackendStatus> backends();
+
+// Throws ConfigError for a name that is unknown or not available here, with the reason.
+std::unique_ptr<Backend> open_backend(const std::string& name);
+struct BackendModule;
+const BackendModule& backend_module(const std::string& name);
+
+// What a backend module (lib/daso/libdaso_NAME.so) exports, with C linkage, as kBackendModuleEntry.
+// Backends that need libraries which not every machine has are modules, loaded when asked for.
+struct BackendModule {
+  const char* version;                 // kVersion that it was built with; must be ours
+  const char* detail;                  // version of the library underneath
+  std::unique_ptr<Backend> (*open)();  // throws ConfigError
+  // Gives rank 0's text to all ranks before there is a store; null where the library has no way.
+  std::string (*tell_all)(const std::string& text);
+};
+inline constexpr const char* kBackendModuleEntry = "daso_backend_module";
+
+}  // namespace daso

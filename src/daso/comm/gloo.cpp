@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daso/comm/gloo.h"
+
+#define USE_C10D_GLOO
+#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
+
+namespace daso {
+namespace {
+
+class Gloo final : public Backend {
+ public:
+  c10::intrusive_ptr<c10d::Backend> make_group(const GroupPlan& plan) override {
+    auto options = c10d::ProcessGroupGloo::Options::create(whole_milliseconds(plan.limit));
+    options->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname(plan.own_address));
+    return c10::make_intrusive<c10d::ProcessGroupGloo>(
+        plan.store.c10d(), plan.rank, static_cast<int>(plan.ranks.size()), std::move(options));
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Backend> open_gloo() { return std::make_unique<Gloo>(); }
+
+}  // namespace daso

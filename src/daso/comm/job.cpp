@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daso/comm/job.h"
+
+#include <fmt/ranges.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+
+#include "daso/base/error.h"
+
+namespace daso {
+namespace {
+
+std::string make_token() {
+  std::array<unsigned char, 16> bytes{};
+  DASO_ASSERT(::getrandom(bytes.data(), bytes.size(), 0) == static_cast<ssize_t>(bytes.size()));
+  return fmt::format("{:02x}", fmt::join(bytes, ""));
+}
+
+// Launchers that know nothing of each other cannot make up the same one.
+std::string token_for(const LaunchOptions& options) {
+  const bool several = options.node_index && options.ranks_per_node.size() > 1;
+  return options.job_token.empty() && !several ? make_token() : options.job_token;
+}
+
+}  // namespace
+
+Job::Job(const LaunchOptions& options)
+    : options_(options),
+      spots_(own_spots(options)),
+      guardian_(options.grace),
+      store_(options),
+      address_{store_.address(), token_for(options)},
+      terminal_(::isatty(STDOUT_FILENO) != 0),
+      output_(STDOUT_FILENO),
+      error_(STDERR_FILENO),
+      supervisor_({.grace = options.grace,
+                   .keep_survivors = options.keep_survivors,
+                   .on_bad_end = [this](const RankEnd& end) { on_bad_end(end); }},
+                  signals_, {&output_, &error_}) {}
+
+void Job::listen_to(const RankSpot& spot, FileDescriptor output, FileDescriptor error) {
+  LastLines* last = &last_lines_[spot.rank];
+  if (terminal_) {
+    pass_on(std::move(output), {&output_, last, spot.prefix()});
+  } else if (spot.rank == 0) {
+    pass_on(std::move(output), {&output_, last, ""});
+  } else {
+    pass_on(std::move(output), {&error_, last, spot.prefix()});
+  }
+  pass_on(std::move(error), {&error_, last, spot.prefix(), &lost_peer_});
+}
+
+void Job::pass_on(FileDescriptor from, LineStream::Options options) {
+  LineStream& lines = lines_.emplace_back(std::move(options));
+  supervisor_.add_stream(
+      std::move(from), [&lines](std::string_view bytes) { lines.feed(bytes); },
+      [&lines] { lines.finish(); });
+}
+
+void Job::run() {
+  store_.open(address_.token);
+  supervisor_.run();
+}
+
+int Job::finish(const std::vector<RankEnd>& ends) {
+  const JobEnd job = judge(ends, supervisor_.passed_on(), options_.keep_survivors);
+  explain(ends, job);
+  const std::optional<int> silent =
+      store_.leave([this](Seconds moment) { return supervisor_.turn(moment); });
+  if (silent) {
+    say(fmt::format("the launcher of node {} has not said within {} s that its ranks have ended",
+                    *silent, options_.limit.count()));
+  }
+  supervisor_.flush();
+  return job.exit_code;
+}
+
+void Job::say(const std::string& line) { error_.add("daso: " + line + "\n"); }
+
+void Job::on_bad_end(const RankEnd& end) {
+  if (options_.backend == "mpi") return;  // mpirun ends the others itself
+  store_.report(end);
+  if (options_.keep_survivors)
+    say(fmt::format("{} {}; the others go on", name_of(end.rank), text(end)));
+}
+
+void Job::explain(const std::vector<RankEnd>& ends, const JobEnd& job) {
+  if (job.failed) {
+    const bool silent = last_lines_[job.failed->rank].lines().empty();
+    say(fmt::format("{} {}{}", name_of(job.failed->rank), text(*job.failed),
+                    silent ? " and had printed nothing" : "; its last lines:"));
+    show_last_lines(job.failed->rank);
+  }
+  if (job.lost) {
+    say(fmt::format("{} {}; the job ends with exit code {}", name_of(job.lost->rank),
+                    text(*job.lost), job.exit_code));
+  }
+  if (supervisor_.passed_on()) {
+    say(fmt::format("the job was told to end by signal {}{}", signal_text(*supervisor_.passed_on()),
+                    supervisor_.killed() ? "; ranks that did not were killed" : ""));
+  }
+  if (job.failed || job.lost || job.exit_code != kExitPeer) return;
+  // No rank is to blame that we know of, so those that noticed have the word.
+  if (lost_peer_) {
+    error_.add(*lost_peer_ + "\n");
+    return;
+  }
+  const auto first = std::find_if(ends.begin(), ends.end(),
+                                  [](const RankEnd& end) { return end.code == kExitPeer; });
+  if (first != ends.end()) say(fmt::format("{} {}", name_of(first->rank), text(*first)));
+}
+
+void Job::show_last_lines(int rank) {
+  for (const std::string& line : last_lines_[rank].lines()) error_.add("    " + line + "\n");
+}
+
+std::string Job::name_of(int rank) const {
+  const auto spot = std::find_if(spots_.begin(), spots_.end(),
+                                 [&](const RankSpot& one) { return one.rank == rank; });
+  return spot == spots_.end() ? "mpirun" : spot->text();
+}
+
+}  // namespace daso

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <deque>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "daso/comm/exit_rule.h"
+#include "daso/comm/guardian.h"
+#include "daso/comm/job_store.h"
+#include "daso/comm/launch_plan.h"
+#include "daso/comm/output.h"
+#include "daso/comm/signal_inbox.h"
+#include "daso/comm/supervisor.h"
+
+namespace daso {
+
+// What the two ways to start ranks (ourselves, through mpirun) have in common: everything around
+// the ranks, and what is said about them at the end.
+class Job {
+ public:
+  explicit Job(const LaunchOptions& options);
+
+  const std::vector<RankSpot>& spots() const { return spots_; }
+  const JobAddress& address() const { return address_; }
+  const sigset_t& mask() const { return signals_.mask_before(); }
+  int announce_to() const { return guardian_.descriptor(); }
+  Supervisor& supervisor() { return supervisor_; }
+
+  // Passes on what a rank prints. On a terminal every line has the rank's prefix. Otherwise
+  // standard output is rank 0's alone, as it is, so that it can be read by programs; everything
+  // else goes to standard error.
+  void listen_to(const RankSpot& spot, FileDescriptor output, FileDescriptor error);
+
+  // Serves the ranks until all have ended.
+  void run();
+  // Says what went wrong, if anything did, and gives the job's exit code.
+  int finish(const std::vector<RankEnd>& ends);
+  // A line of our own on standard error.
+  void say(const std::string& line);
+  // Another program's words on standard error.
+  void quote(const std::string& text) { error_.add(text); }
+
+ private:
+  void pass_on(FileDescriptor from, LineStream::Options options);
+  void on_bad_end(const RankEnd& end);
+  void explain(const std::vector<RankEnd>& ends, const JobEnd& job);
+  void show_last_lines(int rank);
+  std::string name_of(int rank) const;
+
+  const LaunchOptions& options_;
+  std::vector<RankSpot> spots_;
+  SignalInbox signals_;
+  Guardian guardian_;
+  JobStore store_;
+  JobAddress address_;
+  const bool terminal_;
+  Sink output_;
+  Sink error_;
+  std::map<int, LastLines> last_lines_;  // by rank
+  std::deque<LineStream> lines_;
+  std::optional<std::string> lost_peer_;
+  Supervisor supervisor_;  // the last, so that the ranks go first
+};
+
+}  // namespace daso

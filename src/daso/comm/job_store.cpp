@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daso/comm/job_store.h"
+
+#include "daso/base/error.h"
+#include "daso/comm/lookout.h"
+#include "daso/comm/rendezvous.h"
+
+namespace daso {
+namespace {
+
+constexpr Seconds kLookEvery{0.05};
+
+std::string done_key(int node) { return fmt::format("launcher/{}/done", node); }
+
+FileDescriptor listen_for(const LaunchOptions& options, bool several) {
+  Address address{"127.0.0.1", 0};
+  if (!options.rendezvous.empty()) address = parse_address(options.rendezvous);
+  if (!options.interface.empty()) address.host = address_of_device(options.interface);
+  FileDescriptor socket = listen_on(address);
+  const std::string bound = bound_address(socket).host;
+  // Many systems give a machine's own name the address 127.0.1.1.
+  require(
+      !several || !is_loopback(bound) || is_loopback(address.host) || address.host == "localhost",
+      "rendezvous host '{}' means {} here, where other machines cannot reach it; give its "
+      "numeric address, or the interface to use",
+      address.host, bound);
+  return socket;
+}
+
+}  // namespace
+
+JobStore::JobStore(const LaunchOptions& options)
+    : nodes_(static_cast<int>(options.ranks_per_node.size())),
+      node_(options.node_index.value_or(0)),
+      several_(options.node_index.has_value() && nodes_ > 1),
+      limit_(options.limit) {
+  if (several_ && node_ > 0) {
+    address_ = parse_address(options.rendezvous);
+    store_ = Store::connect(address_, options.limit);
+  } else {
+    listening_ = listen_for(options, several_);
+    address_ = bound_address(listening_);
+  }
+}
+
+void JobStore::open(const std::string& job_token) {
+  if (store_) return;
+  store_ = Store::host(std::move(listening_));
+  mark_job(*store_, job_token);
+}
+
+void JobStore::report(const RankEnd& end) {
+  try {
+    report_gone(*store_, end.rank, text(end));
+  } catch (const PeerError&) {
+    // The host of the store is gone, which its clients notice by themselves.
+  }
+}
+
+std::optional<int> JobStore::leave(const std::function<bool(Seconds)>& pause) {
+  if (!several_) return std::nullopt;
+  if (node_ > 0) {
+    try {
+      store_->set(done_key(node_), "done");
+    } catch (const PeerError&) {
+      // The first launcher does not wait for us any more.
+    }
+    return std::nullopt;
+  }
+  const Deadline deadline(limit_);
+  for (int node = 1; node < nodes_; ++node) {
+    while (!store_->find(done_key(node))) {
+      if (deadline.passed()) return node;
+      if (pause(kLookEvery)) return std::nullopt;
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace daso

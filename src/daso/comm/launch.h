@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "daso/base/seconds.h"
+
+namespace daso {
+
+// What to start and where. See docs/cluster.md for several machines.
+struct LaunchOptions {
+  std::vector<int> ranks_per_node = {1};  // one entry a node
+  std::optional<int> node_index;     // start only this node's ranks; other launchers start the rest
+  std::string rendezvous;            // HOST:PORT; empty: a free port of this machine
+  std::string interface;             // device whose address the store listens on; empty: see below
+  std::string job_token;             // empty: made up here
+  std::string backend = "gloo";      // mpi goes through mpirun
+  Seconds limit{60};                 // for what the launcher itself waits for
+  Seconds grace{5};                  // from asking a rank to end (SIGTERM) to killing it
+  bool keep_survivors = false;       // a lost rank does not end the others
+  std::vector<std::string> command;  // program and arguments
+};
+
+// Starts the ranks as processes of this machine, passes their output and our signals on, hosts
+// their store and waits for all of them. Returns the exit code of the job:
+//   a rank ended by a signal: 3, and its rank and signal are named;
+//   otherwise the first code that is neither 0 nor 3; otherwise 3 if any rank said 3; otherwise 0.
+// After the first failure the others learn of it through the store and have a second to end by
+// themselves, then SIGTERM, then after the grace time SIGKILL. No process and no port stays behind,
+// also when the launcher itself is killed.
+//
+// With all ranks on this machine (no node_index) the store listens on loopback only.
+int launch(const LaunchOptions& options);
+
+}  // namespace daso

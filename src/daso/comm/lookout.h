@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <condition_variable>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "daso/comm/alarm.h"
+#include "daso/comm/store.h"
+
+namespace daso {
+
+// Who stands watch over what.
+struct Watch {
+  int rank = 0;
+  std::vector<int> launch_ranks;   // of each rank of this generation: its number at the start
+  std::vector<std::string> names;  // of each rank, for messages: rank 3 (node1, host h)
+  // How many operations this rank has begun on each group.
+  std::function<std::map<std::string, std::int64_t>()> begun;
+};
+
+// One thread in every rank that looks at the store for bad news ten times a second, so that a
+// failure which one rank meets reaches all of them within a fraction of a second, whatever they are
+// waiting for. A connection that breaks tells a rank only about its neighbour: Gloo's others would
+// wait for their limit, and would not know who was lost.
+//
+// When a rank meets a failure it rings. Everybody then answers the roll call, and who has not
+// answered after kRollCall is missing. A launcher that saw a rank end says so itself (report_gone).
+class Lookout {
+ public:
+  static constexpr Seconds kRollCall{0.5};
+
+  // `root` is the job's table; `generation` tells apart the worlds that are built on it in turn.
+  Lookout(const Store& root, int generation, Watch watch, std::shared_ptr<Alarm> alarm);
+  // Ends the watch. Other ranks then count this one as missing, unless it has said farewell().
+  ~Lookout();
+
+  // Something failed here: calls the roll and returns what came out, which the alarm has then been
+  // raised with. Blocks for a little more than kRollCall.
+  Failure ring(const std::string& reason);
+  // Raises the alarm on all ranks with a failure that is known in full.
+  Failure spread(Failure failure);
+  // Knows the ranks by name from now on.
+  void introduce(std::vector<std::string> names);
+  // This rank ends in good order.
+  void farewell();
+
+ private:
+  void keep_watch(const std::stop_token& stop);
+  bool look();  // true once the alarm is raised
+  Failure call_roll(const std::string& reason);
+  std::string verdict(int rank) const;
+  std::string name_of(int rank) const;
+  std::string key(const char* what, int rank) const;
+
+  const Watch watch_;
+  const std::shared_ptr<Alarm> alarm_;
+  mutable std::mutex mutex_;  // guards the names and the request to ring
+  std::condition_variable_any wake_;
+  std::vector<std::string> names_;
+  std::string request_;  // what to write into the store; empty: nothing
+  const Store root_;
+  const Store table_;  // this generation's part
+  std::jthread thread_;
+};
+
+// For a launcher that saw a rank end: `how` reads on from the rank's name, as in "was ended by
+// signal 9 (Killed)".
+void report_gone(const Store& root, int launch_rank, const std::string& how);
+
+}  // namespace daso

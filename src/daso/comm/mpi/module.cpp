@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdlib>
+#include <mutex>
+#include <string>
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+
+#include "daso/base/environment.h"
+#include "daso/base/error.h"
+#include "daso/base/version.h"
+#include "daso/comm/backend.h"
+#include "daso/comm/mpi/group.h"
+#include "daso/comm/mpi/progress.h"
+
+// What libdaso_mpi.so exports.
+namespace daso::mpi {
+namespace {
+
+// For MPI's start, which has to meet ranks that may still be loading their program, and for
+// tell_all(). What comes later has its group's limit.
+constexpr Seconds kStartLimit{120};
+
+// MPI exists once per process and starts once in its life, and a module's functions come without an
+// object; so this is the one thing here that is global.
+struct Process {
+  std::mutex mutex;
+  bool started = false;
+  bool open = false;                 // a backend is alive
+  std::weak_ptr<Progress> progress;  // owned by the backend and its groups
+  std::shared_ptr<Progress> kept;    // by tell_all() for the backend, which may never be opened
+};
+
+Process& process() {
+  static Process one;
+  return one;
+}
+
+void set_default(const char* name, const char* value) { ::setenv(name, value, /*overwrite=*/0); }
+
+// Whether this process may read memory of others by the kernel's call for it, which containers
+// commonly forbid. Reading our own meets the same filter.
+bool can_read_memory() {
+  char from = 0;
+  char into = 0;
+  const iovec remote{&from, sizeof from};
+  const iovec local{&into, sizeof into};
+  return ::process_vm_readv(::getpid(), &local, 1, &remote, 1, /*flags=*/0) == sizeof from;
+}
+
+// Settings of Open MPI that the user has not made; other libraries do not read them.
+void prepare_environment() {
+  // Ring: its default takes up to twice as long on 2 ranks from 64 KB on.
+  set_default("OMPI_MCA_coll_libnbc_iallreduce_algorithm", "1");
+  set_default("OMPI_MCA_mpi_yield_when_idle", "1");  // ranks may share cores
+  // Open MPI only notices in the middle of an operation that the call is forbidden. Where it is
+  // not, ranks of one node exchange 16 MB three times as fast with it.
+  if (!can_read_memory()) set_default("OMPI_MCA_btl_vader_single_copy_mechanism", "none");
+}
+
+void require_mpirun() {
+  const Environment environment = this_environment();
+  const bool found = find(environment, "OMPI_COMM_WORLD_SIZE") || find(environment, "PMI_SIZE") ||
+                     find(environment, "PMIX_RANK");
+  require(found,
+          "the mpi backend needs ranks started by MPI, and there is no sign of it here "
+          "(OMPI_COMM_WORLD_SIZE, PMI_SIZE, PMIX_RANK); start with `daso run --backend mpi` or "
+          "`mpirun -n RANKS PROGRAM`, or use --backend gloo");
+}
+
+// The last owner may be a callback on the progress thread, which cannot join itself.
+void destroy(Progress* progress) {
+  if (progress->is_this_thread()) {
+    std::thread([progress] { delete progress; }).detach();
+  } else {
+    delete progress;
+  }
+}
+
+// Gives the running MPI, or starts it. Under the lock of `one`.
+std::shared_ptr<Progress> join(Process& one) {
+  if (auto running = one.progress.lock()) return running;
+  require(!one.started,
+          "MPI has already ended in this process and cannot start again; keep the world open, or "
+          "use --backend gloo");
+  require_mpirun();
+  prepare_environment();
+  one.started = true;
+  std::shared_ptr<Progress> progress(new Progress(kStartLimit), &destroy);
+  one.progress = progress;
+  return progress;
+}
+
+class MpiBackend final : public Backend {
+ public:
+  explicit MpiBackend(std::shared_ptr<Progress> progress) : progress_(std::move(progress)) {}
+  ~MpiBackend() override {
+    const std::lock_guard lock(process().mutex);
+    process().open = false;
+  }
+
+  c10::intrusive_ptr<c10d::Backend> make_group(const GroupPlan& plan) override {
+    return mpi::make_group(progress_, plan);
+  }
+
+ private:
+  std::shared_ptr<Progress> progress_;
+};
+
+std::unique_ptr<Backend> open() {
+  Process& one = process();
+  const std::lock_guard lock(one.mutex);
+  require(!one.open,
+          "the mpi backend is already open in this process; MPI counts processes, so ranks cannot "
+          "be threads on it (use processes, or --backend gloo)");
+  auto backend = std::make_unique<MpiBackend>(join(one));
+  one.kept.reset();
+  one.open = true;
+  return backend;
+}
+
+std::string tell_all(const std::string& text) {
+  Process& one = process();
+  std::shared_ptr<Progress> progress;
+  {
+    const std::lock_guard lock(one.mutex);
+    progress = join(one);
+    if (!one.open) one.kept = progress;
+  }
+  std::string told = text;
+  progress->call("telling all ranks", kStartLimit, [&told] {
+    auto bytes = static_cast<int>(told.size());
+    mpi_check(MPI_Bcast(&bytes, 1, MPI_INT, /*root=*/0, MPI_COMM_WORLD));
+    told.resize(static_cast<std::size_t>(bytes));
+    mpi_check(MPI_Bcast(told.data(), bytes, MPI_CHAR, /*root=*/0, MPI_COMM_WORLD));
+  });
+  return told;
+}
+
+// The library's name and version: the first line, as far as the first comma. MPI allows this call,
+// and few others, before it has started.
+std::string library_version() {
+  std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};
+  int length = 0;
+  if (MPI_Get_library_version(text.data(), &length) != MPI_SUCCESS) return "unknown version";
+  const std::string whole(text.data(), static_cast<std::size_t>(length));
+  return whole.substr(0, whole.find_first_of(",\n"));
+}
+
+}  // namespace
+}  // namespace daso::mpi
+
+extern "C" const daso::BackendModule* daso_backend_module() {
+  static const std::string version = daso::mpi::library_version();
+  static const daso::BackendModule module = {.version = daso::kVersion,
+                                             .detail = version.c_str(),
+                                             .open = &daso::mpi::open,
+                                             .tell_all = &daso::mpi::tell_all};
+  return &module;
+}

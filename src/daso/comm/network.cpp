@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daso/comm/network.h"
+
+#include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <limits.h>
+#include <net/if.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <memory>
+
+#include "daso/base/error.h"
+#include "daso/base/text.h"
+
+namespace daso {
+namespace {
+
+using AddressList = std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)>;
+using DeviceList = std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)>;
+
+AddressList look_up(const std::string& host, std::uint16_t port, int socket_type) {
+  addrinfo wanted{};
+  wanted.ai_socktype = socket_type;
+  addrinfo* found = nullptr;
+  const int failure = ::getaddrinfo(host.c_str(), std::to_string(port).c_str(), &wanted, &found);
+  require(failure == 0, "host '{}' is unknown here ({}); give a name or a numeric address", host,
+          ::gai_strerror(failure));
+  return {found, &::freeaddrinfo};
+}
+
+std::string numeric(const sockaddr* address) {
+  std::array<char, INET6_ADDRSTRLEN> text{};
+  const void* bytes = nullptr;
+  if (address->sa_family == AF_INET) {
+    bytes = &reinterpret_cast<const sockaddr_in*>(address)->sin_addr;
+  } else {
+    bytes = &reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr;
+  }
+  return ::inet_ntop(address->sa_family, bytes, text.data(), text.size()) == nullptr ? ""
+                                                                                     : text.data();
+}
+
+Address address_of(int descriptor) {
+  sockaddr_storage storage{};
+  socklen_t bytes = sizeof storage;
+  auto* address = reinterpret_cast<sockaddr*>(&storage);
+  DASO_ASSERT(::getsockname(descriptor, address, &bytes) == 0);
+  const std::uint16_t port = address->sa_family == AF_INET
+                                 ? reinterpret_cast<sockaddr_in*>(address)->sin_port
+                                 : reinterpret_cast<sockaddr_in6*>(address)->sin6_port;
+  return {numeric(address), ntohs(port)};
+}
+
+bool is_wildcard(const std::string& numeric_address) {
+  return numeric_address == "0.0.0.0" || numeric_address == "::";
+}
+
+// IPv4 first, then addresses that need no device name beside them, then link-local ones.
+int preference(const sockaddr* address) {
+  if (address->sa_family == AF_INET) return 0;
+  const in6_addr& bytes = reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr;
+  return IN6_IS_ADDR_LINKLOCAL(&bytes) ? 2 : 1;
+}
+
+std::optional<int> speed_of(const std::string& device) {
+  std::ifstream file("/sys/class/net/" + device + "/speed");
+  int speed = 0;
+  if (!(file >> speed) || speed <= 0) return std::nullopt;  // virtual devices say -1 or nothing
+  return speed;
+}
+
+}  // namespace
+
+std::string Address::text() const {
+  return host.find(':') == std::string::npos ? fmt::format("{}:{}", host, port)
+                                             : fmt::format("[{}]:{}", host, port);
+}
+
+Address parse_address(const std::string& text) {
+  const std::size_t colon = text.rfind(':');
+  const bool two_parts = colon != std::string::npos;
+  std::string host = two_parts ? text.substr(0, colon) : "";
+  // Out of range where there is none.
+  const std::int64_t port = two_parts ? parse_integer(text.substr(colon + 1)).value_or(-1) : -1;
+  const bool bracketed = host.size() > 2 && host.front() == '[' && host.back() == ']';
+  if (bracketed) host = host.substr(1, host.size() - 2);
+  require(!host.empty() && port >= 0 && port <= 65535 &&
+              (bracketed || host.find_first_of(":[]") == std::string::npos),
+          "'{}' is not an address; write HOST:PORT like node7:29500, or [::1]:29500 for IPv6",
+          text);
+  return {host, static_cast<std::uint16_t>(port)};
+}
+
+std::string host_name() {
+  std::array<char, HOST_NAME_MAX + 1> name{};
+  DASO_ASSERT(::gethostname(name.data(), name.size() - 1) == 0);
+  return name.data();
+}
+
+FileDescriptor listen_on(const Address& address) {
+  int error = 0;
+  const AddressList found = look_up(address.host, address.port, SOCK_STREAM);
+  for (const addrinfo* one = found.get(); one != nullptr; one = one->ai_next) {
+    require(!is_wildcard(numeric(one->ai_addr)),
+            "cannot listen on {}: it means every network device; name one address of this machine",
+            address.text());
+    FileDescriptor socket(::socket(one->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    const int yes = 1;  // a port whose last owner has just gone is free
+    if (socket.open() &&
+        ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes) == 0 &&
+        ::bind(socket.get(), one->ai_addr, one->ai_addrlen) == 0 &&
+        ::listen(socket.get(), SOMAXCONN) == 0) {
+      return socket;
+    }
+    error = errno;
+  }
+  const char* advice = error == EADDRINUSE      ? "choose another port, or end what uses it"
+                       : error == EADDRNOTAVAIL ? "choose an address of this machine"
+                                                : "choose another address";
+  throw ConfigError(
+      fmt::format("cannot listen on {}: {}; {}", address.text(), std::strerror(error), advice));
+}
+
+Address bound_address(const FileDescriptor& socket) { return address_of(socket.get()); }
+
+std::string own_address_towards(const std::string& host) {
+  // Connecting a datagram socket sends nothing: the kernel only chooses the way and our address.
+  constexpr std::uint16_t kAnyPort = 9;
+  int error = 0;
+  const AddressList found = look_up(host, kAnyPort, SOCK_DGRAM);
+  for (const addrinfo* one = found.get(); one != nullptr; one = one->ai_next) {
+    const FileDescriptor socket(::socket(one->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    if (socket.open() && ::connect(socket.get(), one->ai_addr, one->ai_addrlen) == 0) {
+      return address_of(socket.get()).host;
+    }
+    error = errno;
+  }
+  throw ConfigError(fmt::format("there is no way from here to host '{}': {}; check the network",
+                                host, std::strerror(error)));
+}
+
+std::vector<NetworkDevice> network_devices() {
+  ifaddrs* raw = nullptr;
+  DASO_ASSERT(::getifaddrs(&raw) == 0);
+  const DeviceList list(raw, &::freeifaddrs);
+  std::vector<NetworkDevice> devices;
+  std::vector<int> preferences;  // of the address that each device has so far
+  for (const ifaddrs* one = list.get(); one != nullptr; one = one->ifa_next) {
+    auto device = std::find_if(devices.begin(), devices.end(),
+                               [&](const NetworkDevice& d) { return d.name == one->ifa_name; });
+    if (device == devices.end()) {
+      devices.push_back({.name = one->ifa_name,
+                         .address = "",
+                         .up = (one->ifa_flags & IFF_UP) != 0,
+                         .loopback = (one->ifa_flags & IFF_LOOPBACK) != 0,
+                         .megabits_per_second = speed_of(one->ifa_name)});
+      preferences.push_back(INT_MAX);
+      device = devices.end() - 1;
+    }
+    const sockaddr* address = one->ifa_addr;
+    if (address == nullptr) continue;
+    if (address->sa_family != AF_INET && address->sa_family != AF_INET6) continue;
+    int& best = preferences[static_cast<std::size_t>(device - devices.begin())];
+    if (preference(address) >= best) continue;
+    best = preference(address);
+    device->address = numeric(address);
+  }
+  return devices;
+}
+
+std::string address_of_device(const std::string& name) {
+  std::vector<std::string> names;
+  for (const NetworkDevice& device : network_devices()) {
+    if (device.name == name) {
+      require(!device.address.empty(), "network device '{}' has no address; choose another", name);
+      return device.address;
+    }
+    names.push_back(device.name);
+  }
+  throw ConfigError(
+      fmt::format("there is no network device '{}' here; there are: {}", name, join(names, ", ")));
+}
+
+bool is_loopback(const std::string& numeric_address) {
+  return numeric_address.starts_with("127.") || numeric_address == "::1" ||
+         numeric_address.starts_with("::ffff:127.");
+}
+
+}  // namespace daso

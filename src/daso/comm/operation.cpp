@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daso/comm/operation.h"
+
+#include <torch/csrc/distributed/c10d/Work.hpp>
+
+#include "daso/base/error.h"
+#include "daso/base/text.h"
+
+namespace daso {
+namespace {
+
+std::string reason_of(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const std::exception& known) {
+    const std::string text = known.what();
+    return text.substr(0, text.find('\n'));
+  } catch (...) {
+    return "unknown error";
+  }
+}
+
+// Everybody answers, so nobody is lost: who is behind?
+std::string laggards(const Call& call, const Failure& failure) {
+  std::vector<std::string> behind;
+  for (const auto& [rank, groups] : failure.begun) {
+    const auto begun = groups.find(call.group);
+    if (begun == groups.end() || begun->second > call.number) continue;
+    behind.push_back(fmt::format("rank {} (at #{})", rank, begun->second));
+  }
+  if (behind.empty()) return "";
+  return fmt::format("; not there yet, though alive: {}", join(behind, ", "));
+}
+
+}  // namespace
+
+std::string Call::text() const { return fmt::format("{} #{} in group '{}'", what, number, group); }
+
+void throw_failure(const Call& call, const Failure& failure) {
+  if (failure.kind == Failure::Kind::kConfig) throw ConfigError(failure.text);
+  const std::string late = failure.missing.empty() ? laggards(call, failure) : "";
+  throw PeerError(fmt::format("{}: {}{}", call.text(), failure.text, late));
+}
+
+void Operation::follow() {
+  c10::intrusive_ptr<c10::ivalue::Future> future;
+  try {
+    future = work->getFuture();
+  } catch (const c10::Error&) {
+    return;
+  }
+  if (!future) return;
+  end = std::make_shared<End>();
+  future->addCallback([end = end, alarm = guard.alarm](c10::ivalue::Future& done) {
+    alarm->change([&] {
+      end->reached = true;
+      if (done.hasError()) end->error = done.exception_ptr();
+    });
+  });
+}
+
+void Operation::wait(Seconds limit) {
+  if (!work) return;
+  if (const std::exception_ptr error = end ? wait_for_end(limit) : wait_inside(limit)) {
+    // The backend knows that something broke, seldom who did it.
+    throw_failure(call, guard.lookout->ring(fmt::format("failed ({})", reason_of(error))));
+  }
+  if (finish) finish();
+}
+
+std::exception_ptr Operation::wait_for_end(Seconds limit) {
+  switch (guard.alarm->wait([this] { return end->reached; }, Deadline(limit))) {
+    case Alarm::Outcome::kDone:
+      return end->error;
+    case Alarm::Outcome::kRaised:
+      throw_failure(call, *guard.alarm->raised());
+    case Alarm::Outcome::kLate:
+      break;
+  }
+  return std::make_exception_ptr(PeerError(fmt::format("not done within {} s", limit.count())));
+}
+
+std::exception_ptr Operation::wait_inside(Seconds limit) {
+  const std::int64_t ticket = guard.alarm->on_raise([work = work] { work->abort(); });
+  std::exception_ptr error;
+  bool whole = false;
+  try {
+    whole = work->wait(whole_milliseconds(limit));
+  } catch (...) {
+    error = std::current_exception();
+  }
+  guard.alarm->forget(ticket);
+  if (whole) return nullptr;
+  if (const auto failure = guard.alarm->raised()) throw_failure(call, *failure);
+  return error ? error : std::make_exception_ptr(PeerError("aborted"));
+}
+
+}  // namespace daso

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <ATen/core/TensorBody.h>
+#include <c10/util/intrusive_ptr.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "daso/comm/alarm.h"
+#include "daso/comm/lookout.h"
+
+namespace c10d {
+class Work;
+}
+
+namespace daso {
+
+// What an operation is called in messages, and what must be equal on all ranks that take part.
+struct Call {
+  std::string what;          // all_reduce(sum, float32[1024])
+  std::string group;         // name of the group
+  std::int64_t number = 0;   // counts the operations of one group from 0
+  std::string text() const;  // all_reduce(sum, float32[1024]) #12 in group 'everyone'
+};
+
+// How one world watches over its operations. `lookout` is null in a world of one.
+struct Guard {
+  std::shared_ptr<Alarm> alarm;
+  std::shared_ptr<Lookout> lookout;
+};
+
+// One operation in flight, between a Communicator that started it and a Pending that waits for it.
+struct Operation {
+  // Set from a thread of the backend when the work ends; outlives the operation if nobody waited.
+  struct End {
+    bool reached = false;
+    std::exception_ptr error;
+  };
+
+  Call call;
+  Guard guard;
+  at::Tensor result;
+  c10::intrusive_ptr<c10d::Work> work;  // null: nothing to wait for
+  std::shared_ptr<End> end;             // null: the work tells its end only to one who waits in it
+  std::function<void()> finish;         // what is left to do on the waiting thread; may be empty
+
+  // Follows the work to its end. Gloo's send and receive have no way to tell: then `end` stays
+  // null.
+  void follow();
+  void wait(Seconds limit);
+
+ private:
+  std::exception_ptr wait_for_end(Seconds limit);
+  std::exception_ptr wait_inside(Seconds limit);
+};
+
+// The exception that a failure of the world means to this call.
+[[noreturn]] void throw_failure(const Call& call, const Failure& failure);
+
+}  // namespace daso

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daso/comm/output.h"
+
+#include <limits.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "daso/base/error.h"
+
+namespace daso {
+namespace {
+
+constexpr std::size_t kKeptLines = 10;
+constexpr std::size_t kKeptBytes = 1000;          // of each of them
+constexpr std::size_t kLongestPiece = 64 * 1024;  // a longer line passes in pieces
+
+std::string_view without_line_end(std::string_view line) {
+  while (!line.empty() && (line.back() == '\n' || line.back() == '\r')) line.remove_suffix(1);
+  return line;
+}
+
+}  // namespace
+
+void Sink::add(std::string text) {
+  if (broken_ || text.empty()) return;
+  // Small neighbours share a write; a line is never spread over two.
+  if (queue_.size() > 1 && queue_.back().size() + text.size() <= PIPE_BUF) {
+    queue_.back() += text;
+  } else {
+    queue_.push_back(std::move(text));
+  }
+}
+
+void Sink::write_some() {
+  if (queue_.empty()) return;
+  const std::string& text = queue_.front();
+  // A pipe that poll() calls ready takes this much without blocking.
+  const std::size_t bytes = std::min<std::size_t>(text.size() - written_, PIPE_BUF);
+  const ssize_t done = ::write(descriptor_, text.data() + written_, bytes);
+  if (done < 0) {
+    if (errno == EINTR || errno == EAGAIN) return;
+    // The ranks' work is worth more than its log: they go on unheard.
+    broken_ = true;
+    queue_.clear();
+    return;
+  }
+  written_ += static_cast<std::size_t>(done);
+  if (written_ == text.size()) {
+    queue_.pop_front();
+    written_ = 0;
+  }
+}
+
+void LastLines::add(std::string_view line) {
+  lines_.emplace_back(without_line_end(line).substr(0, kKeptBytes));
+  if (lines_.size() > kKeptLines) lines_.pop_front();
+}
+
+void LineStream::feed(std::string_view bytes) {
+  rest_ += bytes;
+  std::size_t begin = 0;
+  // A carriage return ends a line as well: progress bars send nothing else.
+  for (std::size_t end; (end = rest_.find_first_of("\r\n", begin)) != std::string::npos;) {
+    emit(std::string_view(rest_).substr(begin, end + 1 - begin));
+    begin = end + 1;
+  }
+  rest_.erase(0, begin);
+  if (rest_.size() > kLongestPiece) emit(std::exchange(rest_, ""));
+}
+
+void LineStream::finish() {
+  if (rest_.empty() && !inside_) return;
+  // Others may write to the same stream after us.
+  if (!options_.prefix.empty()) rest_ += '\n';
+  if (!rest_.empty()) emit(std::exchange(rest_, ""));
+}
+
+void LineStream::emit(std::string_view piece) {
+  const bool begins = !inside_ && !(after_cr_ && piece == "\n");
+  inside_ = piece.back() != '\n' && piece.back() != '\r';
+  after_cr_ = piece.back() == '\r';
+  if (begins && options_.lost_peer != nullptr && piece.starts_with(kLostPeerMark)) {
+    if (!*options_.lost_peer) *options_.lost_peer = without_line_end(piece);
+    return;
+  }
+  if (begins && options_.last != nullptr) options_.last->add(piece);
+  options_.sink->add((begins ? options_.prefix : "") + std::string(piece));
+}
+
+}  // namespace daso

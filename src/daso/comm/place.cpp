@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daso/comm/place.h"
+
+#include "daso/base/error.h"
+#include "daso/base/text.h"
+
+namespace daso {
+namespace {
+
+constexpr int kFirstSlurmPort = 20000;
+constexpr int kSlurmPorts = 20000;
+// Steps from here on are Slurm's own (the batch script, an interactive shell), not srun's.
+constexpr std::int64_t kFirstSpecialSlurmStep = 0xfffffff0;
+
+std::string needed(const Environment& environment, const std::string& name,
+                   const std::string& beside) {
+  const std::optional<std::string> value = find(environment, name);
+  require(value.has_value(),
+          "environment variable {} is set but {} is not; a launcher sets both, so unset the one or "
+          "set the other",
+          beside, name);
+  return *value;
+}
+
+int needed_number(const Environment& environment, const std::string& name,
+                  const std::string& beside) {
+  needed(environment, name, beside);
+  const int value = *find_integer(environment, name);
+  require(value >= 0, "environment variable {} is {}; it must not be negative", name, value);
+  return value;
+}
+
+struct Names {
+  const char* rank;
+  const char* size;
+  const char* local_rank;
+};
+
+Place numbers(const Environment& environment, const Names& names, const char* launcher) {
+  Place place;
+  place.launcher = launcher;
+  place.rank = needed_number(environment, names.rank, names.size);
+  place.size = needed_number(environment, names.size, names.rank);
+  require(place.size >= 1, "environment variable {} is {}; a world has at least one rank",
+          names.size, place.size);
+  require(place.rank < place.size,
+          "environment variable {} is {} but {} is {}; ranks count from 0 to size - 1", names.rank,
+          place.rank, names.size, place.size);
+  place.local_rank = needed_number(environment, names.local_rank, names.rank);
+  require(place.local_rank < place.size,
+          "environment variable {} is {} but {} is {}; a node has no more ranks than the world",
+          names.local_rank, place.local_rank, names.size, place.size);
+  return place;
+}
+
+std::uint16_t port_in(const Environment& environment, const std::string& name) {
+  const std::optional<int> port = find_integer(environment, name);
+  require(port && *port >= 1 && *port <= 65535,
+          "environment variable {} is '{}'; a port lies in 1 ... 65535", name,
+          find(environment, name).value_or(""));
+  return static_cast<std::uint16_t>(*port);
+}
+
+std::optional<Address> given_rendezvous(const Environment& environment) {
+  const std::optional<std::string> text = find(environment, "DASO_RENDEZVOUS");
+  if (!text) return std::nullopt;
+  try {
+    return parse_address(*text);
+  } catch (const ConfigError& error) {
+    throw ConfigError(fmt::format("environment variable DASO_RENDEZVOUS: {}", error.what()));
+  }
+}
+
+// Only our own launcher hosts the store for ranks that another launcher numbers.
+StoreAt host_of_given(const Environment& environment) {
+  return find(environment, "DASO_LAUNCHER") == "daso" ? StoreAt::kGiven : StoreAt::kRankZero;
+}
+
+Place torchrun_place(const Environment& environment) {
+  Place place = numbers(environment, {"RANK", "WORLD_SIZE", "LOCAL_RANK"}, "torchrun");
+  const std::string host = needed(environment, "MASTER_ADDR", "RANK");
+  needed(environment, "MASTER_PORT", "RANK");
+  place.rendezvous = Address{host, port_in(environment, "MASTER_PORT")};
+  const std::optional<Address> other = given_rendezvous(environment);
+  require(!other || other->text() == place.rendezvous->text(),
+          "environment variables MASTER_ADDR and MASTER_PORT say {} but DASO_RENDEZVOUS says {}; "
+          "unset one of them",
+          place.rendezvous->text(), other ? other->text() : "");
+  const std::string agent = find(environment, "TORCHELASTIC_USE_AGENT_STORE").value_or("");
+  const bool hosted = agent == "True" || agent == "true" || agent == "1";
+  place.store_at = hosted ? StoreAt::kGiven : StoreAt::kRankZero;
+  return place;
+}
+
+Place mpi_place(const Environment& environment, const Names& names) {
+  Place place = numbers(environment, names, "mpirun");
+  place.rendezvous = given_rendezvous(environment);
+  place.store_at = place.rendezvous ? host_of_given(environment) : StoreAt::kOverMpi;
+  return place;
+}
+
+// Inside srun's step. A batch script has SLURM_PROCID too, but starts ranks and is none.
+bool in_slurm_step(const Environment& environment) {
+  if (!find(environment, "SLURM_PROCID")) return false;
+  const std::optional<std::string> step = find(environment, "SLURM_STEP_ID");
+  if (!step) return find(environment, "SLURM_STEP_NUM_TASKS").has_value();
+  const std::optional<std::int64_t> number = parse_integer(*step);
+  require(number.has_value(),
+          "environment variable SLURM_STEP_ID is '{}'; it must be a whole number", *step);
+  return *number < kFirstSpecialSlurmStep;
+}
+
+// The first host of a list in Slurm's short form: n[01-04,07],m3 gives n01.
+std::string first_slurm_host(const std::string& name, const std::string& list) {
+  const std::size_t end = list.find_first_of("[,");
+  std::string host = list.substr(0, end);
+  bool sound = true;
+  if (end != std::string::npos && list[end] == '[') {
+    const std::size_t close = list.find(']', end);
+    const std::string numbers = list.substr(end + 1, list.find_first_of("-,]", end) - end - 1);
+    sound = close != std::string::npos && !numbers.empty() && parse_integer(numbers).has_value();
+    // A suffix may follow the bracket: n[1-2]-ib.
+    if (sound) {
+      host += numbers + list.substr(close + 1, list.find_first_of("[,", close) - close - 1);
+    }
+  }
+  require(sound && !host.empty(),
+          "environment variable {} is '{}'; a list of hosts like n[01-04],m3 is expected", name,
+          list);
+  return host;
+}
+
+Address slurm_rendezvous(const Environment& environment) {
+  Address address;
+  for (const char* name : {"SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST"}) {
+    const std::optional<std::string> list = find(environment, name);
+    if (list && address.host.empty()) address.host = first_slurm_host(name, *list);
+  }
+  if (const std::optional<std::string> host = find(environment, "MASTER_ADDR")) {
+    address.host = *host;
+  }
+  require(!address.host.empty(),
+          "environment variable SLURM_PROCID is set but SLURM_STEP_NODELIST is not; set "
+          "DASO_RENDEZVOUS=HOST:PORT to the host of rank 0");
+  if (find(environment, "MASTER_PORT")) {
+    address.port = port_in(environment, "MASTER_PORT");
+    return address;
+  }
+  // Every rank finds the same port without asking, and two jobs on one host rarely share it.
+  const int job = needed_number(environment, "SLURM_JOB_ID", "SLURM_PROCID");
+  address.port = static_cast<std::uint16_t>(kFirstSlurmPort + job % kSlurmPorts);
+  return address;
+}
+
+Place slurm_place(const Environment& environment) {
+  const char* size =
+      find(environment, "SLURM_STEP_NUM_TASKS") ? "SLURM_STEP_NUM_TASKS" : "SLURM_NTASKS";
+  Place place = numbers(environment, {"SLURM_PROCID", size, "SLURM_LOCALID"}, "srun");
+  const std::optional<Address> given = given_rendezvous(environment);
+  place.rendezvous = given ? *given : slurm_rendezvous(environment);
+  place.store_at = given ? host_of_given(environment) : StoreAt::kRankZero;
+  return place;
+}
+
+std::optional<Place> numbered_place(const Environment& environment) {
+  const auto set = [&](const char* name) { return find(environment, name).has_value(); };
+  if (set("RANK") || set("WORLD_SIZE")) return torchrun_place(environment);
+  if (set("OMPI_COMM_WORLD_RANK") || set("OMPI_COMM_WORLD_SIZE")) {
+    return mpi_place(environment, {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
+                                   "OMPI_COMM_WORLD_LOCAL_RANK"});
+  }
+  const bool step = in_slurm_step(environment);
+  // srun sets PMI_RANK as well where it serves PMI, but only MPICH's mpirun sets the local rank.
+  if ((set("PMI_RANK") || set("PMI_SIZE")) && !(step && !set("MPI_LOCALRANKID"))) {
+    return mpi_place(environment, {"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"});
+  }
+  if (step) return slurm_place(environment);
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<Place> place_from(const Environment& environment) {
+  std::optional<Place> place = numbered_place(environment);
+  if (!place) return std::nullopt;
+  place->node = find(environment, "DASO_NODE").value_or("");
+  place->job_token = find(environment, "DASO_JOB_TOKEN").value_or("");
+  place->launcher = find(environment, "DASO_LAUNCHER").value_or(place->launcher);
+  return place;
+}
+
+}  // namespace daso

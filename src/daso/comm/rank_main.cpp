@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <unistd.h>
+
+#include <cstdio>
+#include <iostream>
+
+#include "daso/base/error.h"
+#include "daso/comm/world.h"
+
+namespace daso {
+namespace {
+
+// Ends the process without destructors: those of a world that is not at peace would wait for
+// operations that nobody else takes part in any more.
+[[noreturn]] void exit_now(int code) {
+  std::cout.flush();
+  std::fflush(nullptr);
+  std::_Exit(code);
+}
+
+int report(const std::exception& error, int rank) {
+  const int code = exit_code_of(error);
+  const std::string_view mark = code == kExitPeer ? kLostPeerMark : "daso: ";
+  const std::string who = code == kExitBug ? fmt::format("rank {}: ", rank) : "";
+  const std::string line = fmt::format("{}{}{}\n", mark, who, error.what());
+  static_cast<void>(!::write(STDERR_FILENO, line.data(), line.size()));
+  return code;
+}
+
+}  // namespace
+
+int rank_main(const WorldOptions& options, const std::function<int(World&)>& body) {
+  const int rank = options.place.rank;
+  // mpirun passes the output of all ranks on to one stream: only rank 0's is the job's.
+  if (rank != 0 && options.place.launcher == "mpirun") ::dup2(STDERR_FILENO, STDOUT_FILENO);
+  try {
+    World world = World::join(options);
+    try {
+      const int code = body(world);
+      world.leave();
+      if (code == kExitOk) return code;
+      exit_now(code);
+    } catch (const std::exception& error) {
+      const int code = report(error, rank);
+      if (code != kExitPeer) world.abandon(error.what());
+      exit_now(code);
+    }
+  } catch (const std::exception& error) {
+    exit_now(report(error, rank));
+  }
+}
+
+}  // namespace daso

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daso/comm/rendezvous.h"
+
+#include <nlohmann/json.hpp>
+#include <set>
+#include <thread>
+
+#include "daso/base/error.h"
+#include "daso/base/text.h"
+#include "daso/base/version.h"
+
+namespace daso {
+namespace {
+
+using nlohmann::json;
+
+constexpr Seconds kBetweenLooks{0.01};
+constexpr const char* kNoToken = "none";
+
+// Waits for a key to appear; none if the alarm was raised or the deadline has passed before.
+std::optional<std::string> await(const Store& table, const std::string& key,
+                                 const Deadline& deadline, Alarm* alarm) {
+  while (true) {
+    if (auto value = table.find(key)) return value;
+    if (deadline.passed() || (alarm != nullptr && alarm->raised())) return std::nullopt;
+    std::this_thread::sleep_for(kBetweenLooks);
+  }
+}
+
+std::string hello_key(int rank) { return fmt::format("hello/{}", rank); }
+
+json hello_of(const Meeting& meeting) {
+  const std::string host = host_name();
+  json nodes = json::array();
+  for (const int node : meeting.node_of_rank) nodes.push_back(node);
+  return {{"version", kVersion},
+          {"size", meeting.place.size},
+          {"backend", meeting.backend},
+          {"node_of_rank", nodes},
+          {"configuration", meeting.configuration},
+          {"host", host},
+          {"node", meeting.place.node.empty() ? host : meeting.place.node}};
+}
+
+std::string first_difference(const std::string& a, const std::string& b) {
+  const std::vector<std::string> ours = split(a, '\n');
+  const std::vector<std::string> theirs = split(b, '\n');
+  for (std::size_t i = 0; i < std::max(ours.size(), theirs.size()); ++i) {
+    const std::string left = i < ours.size() ? ours[i] : "nothing";
+    const std::string right = i < theirs.size() ? theirs[i] : "nothing";
+    if (left != right) return fmt::format("'{}' there, '{}' on rank 0", right, left);
+  }
+  return "";
+}
+
+// What is wrong with a rank's hello, as rank 0 sees it; empty: nothing.
+std::string difference(const json& ours, const json& theirs) {
+  for (const char* field : {"version", "size", "backend", "node_of_rank"}) {
+    if (ours.at(field) == theirs.at(field)) continue;
+    return fmt::format("{} differs: {} there, {} on rank 0", field, theirs.at(field).dump(),
+                       ours.at(field).dump());
+  }
+  const std::string lines = first_difference(ours.at("configuration"), theirs.at("configuration"));
+  return lines.empty() ? "" : fmt::format("the configuration differs: {}", lines);
+}
+
+[[noreturn]] void throw_failure(const Failure& failure) {
+  if (failure.kind == Failure::Kind::kConfig) throw ConfigError(failure.text);
+  throw PeerError(failure.text);
+}
+
+// Rank 0's part: compares every rank's hello with its own as they come.
+json gather_roll(const Store& root, const Meeting& meeting, Alarm& alarm, Lookout& lookout) {
+  const json ours = hello_of(meeting);
+  const Deadline deadline(meeting.limit);
+  json roll = json::array();
+  Failure failure;
+  std::vector<std::string> absent;
+  for (int rank = 0; rank < meeting.place.size; ++rank) {
+    const auto text = await(root, hello_key(rank), deadline, &alarm);
+    if (const auto raised = alarm.raised()) throw_failure(*raised);
+    if (!text) {
+      failure.missing.push_back(rank);
+      absent.push_back(std::to_string(rank));
+      continue;
+    }
+    const json theirs = json::parse(*text);
+    const std::string wrong = difference(ours, theirs);
+    if (!wrong.empty()) {
+      failure = {.kind = Failure::Kind::kConfig,
+                 .text = fmt::format("rank {} on host {} does not fit rank 0: {}; start all ranks "
+                                     "with the same program and flags",
+                                     rank, theirs.at("host").get<std::string>(), wrong)};
+      throw_failure(lookout.spread(failure));
+    }
+    roll.push_back({{"host", theirs.at("host")}, {"node", theirs.at("node")}});
+  }
+  if (!absent.empty()) {
+    failure.text =
+        fmt::format("rank {} of {} did not join within {} s (store at {})", join(absent, ", "),
+                    meeting.place.size, meeting.limit.count(), root.address().text());
+    throw_failure(lookout.spread(failure));
+  }
+  root.set("roll", roll.dump());
+  return roll;
+}
+
+}  // namespace
+
+std::string Member::text(int rank) const {
+  return fmt::format("rank {} ({} on host {})", rank, node, host);
+}
+
+void mark_job(const Store& root, const std::string& job_token) {
+  root.set("job", job_token.empty() ? kNoToken : digest(job_token));
+}
+
+void check_job(const Store& root, const Place& place, Seconds limit) {
+  const auto job = await(root, "job", Deadline(limit), nullptr);
+  if (!job) {
+    throw PeerError(
+        fmt::format("the store at {} belongs to no job within {} s: rank 0 did not come",
+                    root.address().text(), limit.count()));
+  }
+  const std::string ours = place.job_token.empty() ? kNoToken : digest(place.job_token);
+  require(
+      *job == ours,
+      "the job token does not fit: the store at {} belongs to another job. This process (rank {} "
+      "of {}) was given another rendezvous or job token than the ranks there",
+      root.address().text(), place.rank, place.size);
+}
+
+std::vector<Member> meet(const Store& root, const Meeting& meeting, Alarm& alarm,
+                         Lookout& lookout) {
+  const Place& place = meeting.place;
+  if (root.add(fmt::format("claim/{}", place.rank), 1) != 1) {
+    throw ConfigError(
+        fmt::format("rank {} is taken: two processes of this job call themselves so", place.rank));
+  }
+  root.set(hello_key(place.rank), hello_of(meeting).dump());
+  json roll;
+  if (place.rank == 0) {
+    roll = gather_roll(root, meeting, alarm, lookout);
+  } else {
+    // Rank 0 speaks up when its own limit is over; a little later it is rank 0 that is missing.
+    const auto text = await(root, "roll", Deadline(meeting.limit + Seconds(1)), &alarm);
+    if (const auto raised = alarm.raised()) throw_failure(*raised);
+    if (!text) {
+      throw_failure(
+          lookout.spread({.text = fmt::format("rank 0 did not join within {} s (store at {})",
+                                              meeting.limit.count(), root.address().text()),
+                          .missing = {0}}));
+    }
+    roll = json::parse(*text);
+    require(static_cast<int>(roll.size()) == place.size,
+            "this process was started as rank {} of {}, but the job at {} has {} ranks", place.rank,
+            place.size, root.address().text(), roll.size());
+  }
+  std::vector<Member> members;
+  for (const json& entry : roll) {
+    members.push_back({.launch_rank = static_cast<int>(members.size()),
+                       .host = entry.at("host"),
+                       .node = entry.at("node")});
+  }
+  return members;
+}
+
+std::vector<int> regroup(const Store& next, const std::vector<int>& survivors, int old_rank,
+                         Seconds limit) {
+  next.set(hello_key(old_rank), "here");
+  const Deadline deadline(limit);
+  if (!survivors.empty() && survivors.front() == old_rank) {
+    json present = json::array();
+    for (const int rank : survivors) {
+      if (await(next, hello_key(rank), deadline, nullptr)) present.push_back(rank);
+    }
+    next.set_once("members", present.dump());
+  }
+  // Who leads waits until its limit for those that are slow; the others wait a little longer.
+  const auto text = await(next, "members", Deadline(limit + Seconds(1)), nullptr);
+  if (!text) throw PeerError("the ranks that are left did not find each other in time");
+  const auto members = json::parse(*text).get<std::vector<int>>();
+  if (std::find(members.begin(), members.end(), old_rank) == members.end()) {
+    throw PeerError(fmt::format("the other ranks went on without rank {}: it was late", old_rank));
+  }
+  return members;
+}
+
+Topology topology_of(const std::vector<Member>& members, const std::vector<int>& node_of_rank) {
+  std::vector<std::string> names;
+  if (node_of_rank.empty()) {
+    for (const Member& member : members) names.push_back(member.node);
+    return Topology::from_names(names);
+  }
+  for (const Member& member : members) {
+    const auto launch_rank = static_cast<std::size_t>(member.launch_rank);
+    require(launch_rank < node_of_rank.size(),
+            "--node-of-rank names {} ranks, the world has more (rank {} is missing)",
+            node_of_rank.size(), launch_rank);
+    names.push_back(fmt::format("node{}", node_of_rank[launch_rank]));
+  }
+  return Topology::from_names(names);
+}
+
+}  // namespace daso

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "daso/comm/alarm.h"
+#include "daso/comm/lookout.h"
+#include "daso/comm/place.h"
+#include "daso/comm/store.h"
+#include "daso/comm/topology.h"
+
+// How the ranks of a job meet: over the store they compare who they are before they do anything.
+namespace daso {
+
+// One rank as the others know it.
+struct Member {
+  int launch_rank = 0;  // its number when the job began
+  std::string host;
+  std::string node;
+  std::string text(int rank) const;  // rank 3 (node1 on host h)
+};
+
+struct Meeting {
+  const Place& place;
+  std::string backend;
+  std::string configuration;  // must be equal on all ranks; lines, the first that differs is named
+  std::vector<int> node_of_rank;  // empty: by the members' node names
+  Seconds limit{60};
+};
+
+// Marks the table as one job's before the first rank comes. By whoever hosts the store.
+void mark_job(const Store& root, const std::string& job_token);
+
+// Refuses a process of another job: one that came here by accident, before it does any harm.
+void check_job(const Store& root, const Place& place, Seconds limit);
+
+// Tells who we are, waits for the others and compares. Rank 0 does it for all and publishes the
+// roll. Throws what the alarm is raised with if any rank differs, is missing or dies meanwhile.
+std::vector<Member> meet(const Store& root, const Meeting& meeting, Alarm& alarm, Lookout& lookout);
+
+// Those that are left of an older generation find each other again. `old_rank` is ours there.
+// Returns the old ranks of the new members, ascending.
+std::vector<int> regroup(const Store& next, const std::vector<int>& survivors, int old_rank,
+                         Seconds limit);
+
+Topology topology_of(const std::vector<Member>& members, const std::vector<int>& node_of_rank);
+
+}  // namespace daso

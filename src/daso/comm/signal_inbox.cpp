@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daso/comm/signal_inbox.h"
+
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <ctime>
+
+#include "daso/base/error.h"
+
+namespace daso {
+
+SignalInbox::SignalInbox() {
+  sigset_t taken;
+  ::sigemptyset(&taken);
+  for (const int signal : {SIGINT, SIGTERM, SIGCHLD}) ::sigaddset(&taken, signal);
+  descriptor_ = FileDescriptor(::signalfd(-1, &taken, SFD_CLOEXEC | SFD_NONBLOCK));
+  DASO_ASSERT(descriptor_.open());
+  sigset_t blocked = taken;
+  ::sigaddset(&blocked, SIGPIPE);
+  DASO_ASSERT(::pthread_sigmask(SIG_BLOCK, &blocked, &before_) == 0);
+}
+
+SignalInbox::~SignalInbox() {
+  // One that waits would end the process the moment it is let through.
+  sigset_t pipe;
+  ::sigemptyset(&pipe);
+  ::sigaddset(&pipe, SIGPIPE);
+  const timespec at_once{};
+  while (::sigtimedwait(&pipe, nullptr, &at_once) > 0) {
+  }
+  ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+}
+
+std::optional<int> SignalInbox::take() {
+  signalfd_siginfo found{};
+  if (::read(descriptor_.get(), &found, sizeof found) != sizeof found) return std::nullopt;
+  return static_cast<int>(found.ssi_signo);
+}
+
+}  // namespace daso

@@ -1,0 +1,324 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daso/comm/world.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+#include <thread>
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+
+#include "daso/base/error.h"
+#include "daso/comm/backend.h"
+#include "daso/comm/group.h"
+#include "daso/comm/rendezvous.h"
+
+namespace daso {
+namespace {
+
+constexpr Seconds kBetweenLooks{0.005};
+
+// Counts of begun operations by group, read by the lookout's thread.
+class Progress {
+ public:
+  void follow(const Group& group) {
+    const std::lock_guard lock(mutex_);
+    groups_.push_back(&group);
+  }
+  void clear() {
+    const std::lock_guard lock(mutex_);
+    groups_.clear();
+  }
+  std::map<std::string, std::int64_t> counts() const {
+    const std::lock_guard lock(mutex_);
+    std::map<std::string, std::int64_t> counts;
+    for (const Group* group : groups_) counts[group->name()] = group->begun();
+    return counts;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::vector<const Group*> groups_;
+};
+
+struct Table {
+  Store store;
+  bool hosted = false;  // by this process
+};
+
+// Where rank 0 listens when nobody said where.
+std::string free_address(const WorldOptions& options) {
+  if (!options.interface.empty()) return address_of_device(options.interface);
+  if (options.place.one_machine) return "127.0.0.1";
+  for (const NetworkDevice& device : network_devices()) {
+    if (device.up && !device.loopback && !device.address.empty()) return device.address;
+  }
+  return "127.0.0.1";
+}
+
+Table open_table(const WorldOptions& options) {
+  const Place& place = options.place;
+  const bool first = place.rank == 0;
+  if (place.store_at == StoreAt::kOverMpi) {
+    const auto tell_all = backend_module("mpi").tell_all;
+    if (!first) return {Store::connect(parse_address(tell_all("")), options.limit), false};
+    Table table{Store::host(listen_on({free_address(options), 0})), true};
+    mark_job(table.store, place.job_token);
+    tell_all(table.store.address().text());
+    return table;
+  }
+  require(place.rendezvous.has_value(),
+          "rank {} of {} does not know where to meet the others; pass --rendezvous HOST:PORT",
+          place.rank, place.size);
+  if (place.store_at == StoreAt::kRankZero && first) {
+    Table table{Store::host(listen_on(*place.rendezvous)), true};
+    mark_job(table.store, place.job_token);
+    return table;
+  }
+  Table table{Store::connect(*place.rendezvous, options.limit), false};
+  // torchrun's agent hosts a store that knows nothing of us.
+  if (first && place.launcher == "torchrun") mark_job(table.store, place.job_token);
+  return table;
+}
+
+std::string own_address(const WorldOptions& options, const Store& store) {
+  if (!options.interface.empty()) return address_of_device(options.interface);
+  return own_address_towards(store.address().host);
+}
+
+std::vector<int> launch_ranks_of(const std::vector<Member>& members) {
+  std::vector<int> ranks;
+  for (const Member& member : members) ranks.push_back(member.launch_rank);
+  return ranks;
+}
+
+std::vector<std::string> names_of(const std::vector<Member>& members) {
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    names.push_back(members[i].text(static_cast<int>(i)));
+  }
+  return names;
+}
+
+}  // namespace
+
+struct World::Body {
+  WorldOptions options;
+  int rank = 0;
+  int generation = 0;
+  std::vector<Member> members;
+  Topology topology;
+  std::optional<Table> table;  // none in a world of one
+  std::string own_address;
+  std::shared_ptr<Backend> backend;
+  std::shared_ptr<Progress> progress = std::make_shared<Progress>();
+  Guard guard{.alarm = std::make_shared<Alarm>(), .lookout = nullptr};
+  struct Entry {
+    Group* group;
+    std::unique_ptr<Communicator> communicator;
+  };
+  std::map<std::string, Entry> groups;
+
+  ~Body();
+  void post_lookout();
+  Communicator& make_group(const std::vector<int>& ranks, const std::string& name);
+};
+
+World::Body::~Body() {
+  progress->clear();
+  if (!guard.alarm->raised()) return;
+  for (auto& [name, entry] : groups) entry.group->leave_behind();
+}
+
+void World::Body::post_lookout() {
+  guard.lookout = std::make_shared<Lookout>(
+      table->store, generation,
+      Watch{.rank = rank,
+            .launch_ranks = launch_ranks_of(members),
+            .names = names_of(members),
+            .begun = [progress = progress] { return progress->counts(); }},
+      guard.alarm);
+}
+
+Communicator& World::Body::make_group(const std::vector<int>& ranks, const std::string& name) {
+  const auto own = std::find(ranks.begin(), ranks.end(), rank);
+  require(own != ranks.end(), "rank {} asked for group '{}', which it is not in", rank, name);
+  require(std::is_sorted(ranks.begin(), ranks.end(), std::less_equal<>()) && ranks.front() >= 0 &&
+              ranks.back() < static_cast<int>(members.size()),
+          "group '{}' of ranks [{}]: ranks must ascend and lie in 0 ... {}", name,
+          fmt::join(ranks, ", "), members.size() - 1);
+  GroupOptions plan{.name = name,
+                    .ranks = ranks,
+                    .rank = static_cast<int>(own - ranks.begin()),
+                    .store = std::nullopt,
+                    .check_all = options.check_collectives};
+  auto backend_group = std::make_shared<c10::intrusive_ptr<c10d::Backend>>();
+  if (ranks.size() > 1) {
+    const Call call{.what = "making the group", .group = name};
+    if (const auto failure = guard.alarm->raised()) throw_failure(call, *failure);
+    plan.store = table->store.under(fmt::format("generation{}/group/{}", generation, name));
+    // A thread of its own, on a connection of its own: it waits for the peers inside LibTorch.
+    const bool made = run_unless_raised(
+        guard.alarm,
+        [backend_group, maker = backend,
+         group_plan = GroupPlan{.store = plan.store->second_connection(),
+                                .ranks = ranks,
+                                .rank = plan.rank,
+                                .limit = options.limit,
+                                .own_address = own_address}] {
+          *backend_group = maker->make_group(group_plan);
+        },
+        Deadline(options.limit));
+    if (!made) {
+      const auto failure = guard.alarm->raised();
+      throw_failure(call, failure ? *failure
+                                  : guard.lookout->ring(fmt::format("not done within {} s",
+                                                                    options.limit.count())));
+    }
+  }
+  auto group = std::make_unique<Group>(std::move(plan), *backend_group, guard);
+  Entry entry{.group = group.get(), .communicator = nullptr};
+  progress->follow(*group);
+  entry.communicator = std::make_unique<Communicator>(std::move(group));
+  return *groups.emplace(name, std::move(entry)).first->second.communicator;
+}
+
+World::World(std::unique_ptr<Body> body) : body_(std::move(body)) {}
+World::World(World&&) noexcept = default;
+World& World::operator=(World&&) noexcept = default;
+World::~World() = default;
+
+World World::alone() {
+  WorldOptions options;
+  options.backend = "self";
+  return join(options);
+}
+
+World World::join(const WorldOptions& options) {
+  const Place& place = options.place;
+  require(place.size >= 1 && place.rank >= 0 && place.rank < place.size,
+          "rank {} of {} is not a place in a world", place.rank, place.size);
+  require(options.limit > Seconds(0), "--timeout must be above 0, got {}", options.limit.count());
+  require(
+      options.node_of_rank.empty() || static_cast<int>(options.node_of_rank.size()) == place.size,
+      "--node-of-rank names {} ranks, the world has {}", options.node_of_rank.size(), place.size);
+  require(options.backend != "self" || place.size == 1,
+          "backend self is a world of one, this job has {} ranks; use gloo or mpi", place.size);
+  auto body = std::make_unique<Body>();
+  body->options = options;
+  body->rank = place.rank;
+  if (place.size == 1) {
+    const std::string host = host_name();
+    body->members = {{.host = host, .node = place.node.empty() ? host : place.node}};
+    body->topology = topology_of(body->members, options.node_of_rank);
+    return World(std::move(body));
+  }
+  body->backend = open_backend(options.backend);
+  body->table = open_table(options);
+  const Store& store = body->table->store;
+  check_job(store, place, options.limit);
+  body->own_address = own_address(options, store);
+  for (int rank = 0; rank < place.size; ++rank) body->members.push_back({.launch_rank = rank});
+  body->post_lookout();
+  body->guard.lookout->introduce({});
+  body->members = meet(store,
+                       {.place = place,
+                        .backend = options.backend,
+                        .configuration = options.configuration,
+                        .node_of_rank = options.node_of_rank,
+                        .limit = options.limit},
+                       *body->guard.alarm, *body->guard.lookout);
+  body->guard.lookout->introduce(names_of(body->members));
+  body->topology = topology_of(body->members, options.node_of_rank);
+  return World(std::move(body));
+}
+
+int World::rank() const { return body_->rank; }
+int World::size() const { return static_cast<int>(body_->members.size()); }
+int World::generation() const { return body_->generation; }
+Seconds World::limit() const { return body_->options.limit; }
+const std::string& World::backend() const { return body_->options.backend; }
+const Topology& World::topology() const { return body_->topology; }
+int World::node() const { return body_->topology.node_of(rank()); }
+int World::local_rank() const { return body_->topology.local_rank_of(rank()); }
+
+const std::string& World::host_of(int rank) const {
+  return body_->members.at(static_cast<std::size_t>(rank)).host;
+}
+
+Communicator& World::everyone() {
+  std::vector<int> ranks(static_cast<std::size_t>(size()));
+  for (int rank = 0; rank < size(); ++rank) ranks[static_cast<std::size_t>(rank)] = rank;
+  return group(ranks, "everyone");
+}
+
+Communicator& World::node_group() {
+  return group(topology().ranks_of(node()), fmt::format("node {}", node()));
+}
+
+Communicator& World::group(const std::vector<int>& ranks, const std::string& name) {
+  const auto known = body_->groups.find(name);
+  if (known == body_->groups.end()) return body_->make_group(ranks, name);
+  require(known->second.communicator->world_ranks() == ranks,
+          "group '{}' was made of ranks [{}] and is now asked for with [{}]", name,
+          fmt::join(known->second.communicator->world_ranks(), ", "), fmt::join(ranks, ", "));
+  return *known->second.communicator;
+}
+
+World World::next_generation(Seconds limit) && {
+  require(body_->options.backend == "gloo",
+          "backend {} cannot build a world again after a rank was lost; only gloo can",
+          body_->options.backend);
+  const std::optional<Failure> failure = body_->guard.alarm->raised();
+  require(failure && failure->kind == Failure::Kind::kPeer,
+          "next_generation() is for a world that has lost a rank");
+  std::vector<int> survivors;
+  for (int rank = 0; rank < size(); ++rank) {
+    const auto& missing = failure->missing;
+    if (std::find(missing.begin(), missing.end(), rank) == missing.end()) survivors.push_back(rank);
+  }
+  auto next = std::make_unique<Body>();
+  next->options = body_->options;
+  next->generation = body_->generation + 1;
+  next->table = std::move(body_->table);
+  next->own_address = body_->own_address;
+  next->backend = body_->backend;
+  const std::string name = fmt::format("generation{}", next->generation);
+  const std::vector<int> members =
+      regroup(next->table->store.under(name), survivors, rank(), limit);
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    if (members[i] == rank()) next->rank = static_cast<int>(i);
+    next->members.push_back(body_->members.at(static_cast<std::size_t>(members[i])));
+  }
+  next->topology = topology_of(next->members, next->options.node_of_rank);
+  if (next->rank == 0) next->table->store.set("generation", name);
+  body_.reset();
+  next->post_lookout();
+  return World(std::move(next));
+}
+
+void World::abandon(const std::string& reason) {
+  if (!body_->guard.lookout) return;
+  const std::string who = body_->members[static_cast<std::size_t>(rank())].text(rank());
+  body_->guard.lookout->spread(
+      {.text = fmt::format("{} ended with an error: {}", who, reason), .missing = {rank()}});
+}
+
+void World::leave() {
+  if (!body_->table || body_->guard.alarm->raised()) return;
+  const Store table = body_->table->store.under(fmt::format("generation{}", body_->generation));
+  body_->guard.lookout->farewell();
+  table.add("left", 1);
+  const Deadline deadline(body_->options.limit);
+  try {
+    while (table.add("left", 0) < size()) {
+      if (deadline.passed() || body_->guard.alarm->raised()) return;
+      std::this_thread::sleep_for(kBetweenLooks);
+    }
+  } catch (const PeerError&) {
+    // Its host goes only when it has seen everybody leave.
+  }
+}
+
+}  // namespace daso

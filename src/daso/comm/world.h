@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "daso/base/seconds.h"
+#include "daso/comm/communicator.h"
+#include "daso/comm/place.h"
+#include "daso/comm/store.h"
+#include "daso/comm/topology.h"
+
+namespace daso {
+
+struct WorldOptions {
+  Place place;
+  std::string backend = "gloo";    // gloo, mpi or self
+  std::string interface;           // device to talk through; empty: the one that leads to the store
+  Seconds limit{60};               // for joining, for making a group and for every operation
+  bool check_collectives = false;  // compare every operation with the peers', not only the first
+  std::string configuration;       // must be equal on all ranks; any text
+  std::vector<int> node_of_rank;   // empty: from the places' node names, or else the host names
+};
+
+// All ranks of a job, as one of them sees them: who they are, on which nodes, and how to talk to
+// them. Owned by the rank's main function and passed down; nothing about it is global.
+//
+// A world has a generation. When a rank is lost, every operation of every group throws PeerError,
+// and next_generation() builds a smaller world of the ranks that are left, in the same process.
+class World {
+ public:
+  // Meets the other ranks and compares version, configuration and topology with theirs. Throws
+  // PeerError if they do not come within the limit, ConfigError if one differs.
+  static World join(const WorldOptions& options);
+  // A world of one; needs no store and no port.
+  static World alone();
+
+  World(World&&) noexcept;
+  World& operator=(World&&) noexcept;
+  // Lets go of the groups. A broken world's groups are left behind unfinished: Gloo cannot abort an
+  // operation, and waiting for it would last until its limit.
+  ~World();
+
+  int rank() const;
+  int size() const;
+  int generation() const;
+  Seconds limit() const;
+  const std::string& backend() const;
+  const Topology& topology() const;
+  int node() const;        // of this rank
+  int local_rank() const;  // of this rank
+  const std::string& host_of(int rank) const;
+
+  Communicator& everyone();
+  Communicator& node_group();
+  // The group of these ranks (ascending), made on first use: all of them must then ask for it. The
+  // name tells groups of the same ranks apart and stands in error messages.
+  Communicator& group(const std::vector<int>& ranks, const std::string& name);
+
+  // The world of those that are left. Every survivor calls it, after a PeerError; `limit` is for
+  // finding each other. Ranks are numbered anew, in the old order.
+  World next_generation(Seconds limit) &&;
+
+  // The orderly end: waits until all ranks are done with the store, so that its host may go. To be
+  // called by every rank.
+  void leave();
+  // The disorderly end: tells the others why this rank ends, so that they need not find out.
+  void abandon(const std::string& reason);
+
+ private:
+  struct Body;
+  explicit World(std::unique_ptr<Body> body);
+  std::unique_ptr<Body> body_;
+};
+
+// The main function of a rank: joins the world, runs the body, leaves. Prints what went wrong and
+// returns the exit code of docs/errors.md. Leaves by _Exit when the world is broken.
+int rank_main(const WorldOptions& options, const std::function<int(World&)>& body);
+
+}  // namespace daso

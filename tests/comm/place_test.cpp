@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daso/comm/place.h"
+
+#include <gtest/gtest.h>
+
+#include "daso/base/error.h"
+
+namespace daso {
+namespace {
+
+const Environment kTorchrun = {{"RANK", "3"},
+                               {"WORLD_SIZE", "4"},
+                               {"LOCAL_RANK", "1"},
+                               {"MASTER_ADDR", "n1"},
+                               {"MASTER_PORT", "29500"}};
+const Environment kOpenMpi = {{"OMPI_COMM_WORLD_RANK", "2"},
+                              {"OMPI_COMM_WORLD_SIZE", "3"},
+                              {"OMPI_COMM_WORLD_LOCAL_RANK", "0"}};
+const Environment kMpich = {{"PMI_RANK", "5"}, {"PMI_SIZE", "6"}, {"MPI_LOCALRANKID", "1"}};
+const Environment kSrun = {
+    {"SLURM_PROCID", "7"},          {"SLURM_STEP_NUM_TASKS", "8"},
+    {"SLURM_LOCALID", "3"},         {"SLURM_STEP_ID", "0"},
+    {"SLURM_JOB_ID", "45001"},      {"SLURM_STEP_NODELIST", "n[01-04,07],m3"},
+    {"SLURM_JOB_NODELIST", "other"}};
+
+// `more` goes over what is there already; an empty value is as good as none.
+Environment with(Environment environment, const Environment& more) {
+  for (const auto& [name, value] : more) environment[name] = value;
+  return environment;
+}
+
+std::string rendezvous(const Environment& environment) {
+  return place_from(environment)->rendezvous->text();
+}
+
+// The message of the ConfigError that it must throw.
+std::string refusal(const Environment& environment) {
+  try {
+    place_from(environment);
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+  ADD_FAILURE() << "not refused";
+  return "";
+}
+
+TEST(Place, IsNoneWithoutALauncher) {
+  EXPECT_FALSE(place_from({}));
+  EXPECT_FALSE(place_from({{"MASTER_ADDR", "n1"}, {"DASO_NODE", "x"}, {"RANK", ""}}));
+}
+
+TEST(Place, OfTorchrunLetsRankZeroHostTheStore) {
+  const Place place = *place_from(kTorchrun);
+  EXPECT_EQ(place.rank, 3);
+  EXPECT_EQ(place.size, 4);
+  EXPECT_EQ(place.local_rank, 1);
+  EXPECT_EQ(place.rendezvous->text(), "n1:29500");
+  EXPECT_EQ(place.store_at, StoreAt::kRankZero);
+  EXPECT_EQ(place.launcher, "torchrun");
+  EXPECT_EQ(place.node, "");
+  EXPECT_EQ(place.job_token, "");
+}
+
+TEST(Place, OfTorchrunUsesTheAgentsStoreWhereThereIsOne) {
+  for (const char* yes : {"True", "true", "1"}) {
+    EXPECT_EQ(place_from(with(kTorchrun, {{"TORCHELASTIC_USE_AGENT_STORE", yes}}))->store_at,
+              StoreAt::kGiven);
+  }
+  EXPECT_EQ(place_from(with(kTorchrun, {{"TORCHELASTIC_USE_AGENT_STORE", "False"}}))->store_at,
+            StoreAt::kRankZero);
+}
+
+TEST(Place, OfOurLauncherAddsNodeAndToken) {
+  const Place place = *place_from(
+      with(kTorchrun,
+           {{"DASO_NODE", "node1"}, {"DASO_JOB_TOKEN", "secret"}, {"DASO_LAUNCHER", "daso"}}));
+  EXPECT_EQ(place.node, "node1");
+  EXPECT_EQ(place.job_token, "secret");
+  EXPECT_EQ(place.launcher, "daso");
+}
+
+TEST(Place, OfMpirunLearnsTheAddressByMpi) {
+  const Place open_mpi = *place_from(kOpenMpi);
+  EXPECT_EQ(open_mpi.rank, 2);
+  EXPECT_EQ(open_mpi.size, 3);
+  EXPECT_EQ(open_mpi.local_rank, 0);
+  EXPECT_EQ(open_mpi.store_at, StoreAt::kOverMpi);
+  EXPECT_FALSE(open_mpi.rendezvous);
+  EXPECT_EQ(open_mpi.launcher, "mpirun");
+  const Place mpich = *place_from(kMpich);
+  EXPECT_EQ(mpich.rank, 5);
+  EXPECT_EQ(mpich.size, 6);
+  EXPECT_EQ(mpich.local_rank, 1);
+}
+
+TEST(Place, OfMpirunMeetsAtAGivenRendezvous) {
+  const Environment given = with(kOpenMpi, {{"DASO_RENDEZVOUS", "n1:80"}});
+  EXPECT_EQ(rendezvous(given), "n1:80");
+  EXPECT_EQ(place_from(given)->store_at, StoreAt::kRankZero);
+  EXPECT_EQ(place_from(with(given, {{"DASO_LAUNCHER", "daso"}}))->store_at, StoreAt::kGiven);
+}
+
+TEST(Place, OfSrunMeetsAtTheFirstHostOfTheStep) {
+  const Place place = *place_from(kSrun);
+  EXPECT_EQ(place.rank, 7);
+  EXPECT_EQ(place.size, 8);
+  EXPECT_EQ(place.local_rank, 3);
+  EXPECT_EQ(place.rendezvous->text(), "n01:25001");  // 20000 + 45001 % 20000
+  EXPECT_EQ(place.store_at, StoreAt::kRankZero);
+  EXPECT_EQ(place.launcher, "srun");
+}
+
+TEST(Place, OfSrunReadsEveryFormOfTheHostList) {
+  const auto first = [](const std::string& list) {
+    return place_from(with(kSrun, {{"SLURM_STEP_NODELIST", list}}))->rendezvous->host;
+  };
+  EXPECT_EQ(first("n1"), "n1");
+  EXPECT_EQ(first("n1,n2"), "n1");
+  EXPECT_EQ(first("a-b[7,9]"), "a-b7");
+  EXPECT_EQ(first("n[001-100]"), "n001");
+  EXPECT_EQ(first("n[1-2]-ib,m"), "n1-ib");
+  EXPECT_EQ(first(""), "other");  // the job's list
+  for (const char* wrong : {"[1-2", "n[", "n[]", "n[x]", ","}) {
+    EXPECT_NE(refusal(with(kSrun, {{"SLURM_STEP_NODELIST", wrong}})).find(wrong),
+              std::string::npos);
+  }
+}
+
+TEST(Place, OfSrunPrefersAGivenAddress) {
+  EXPECT_EQ(rendezvous(with(kSrun, {{"MASTER_PORT", "1234"}})), "n01:1234");
+  EXPECT_EQ(rendezvous(with(kSrun, {{"MASTER_ADDR", "m3"}})), "m3:25001");
+  EXPECT_EQ(rendezvous(with(kSrun, {{"DASO_RENDEZVOUS", "h:5"}})), "h:5");
+}
+
+TEST(Place, OfSrunExistsOnlyInsideAStep) {
+  const Environment batch = {{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "8"}, {"SLURM_JOB_ID", "1"}};
+  EXPECT_FALSE(place_from(batch));
+  EXPECT_FALSE(place_from(with(batch, {{"SLURM_STEP_ID", "4294967291"}})));
+  EXPECT_EQ(place_from(with(kSrun, {{"SLURM_STEP_NUM_TASKS", ""}, {"SLURM_NTASKS", "9"}}))->size,
+            9);
+  // srun may speak PMI as well; that does not make it mpirun.
+  EXPECT_EQ(place_from(with(kSrun, {{"PMI_RANK", "7"}, {"PMI_SIZE", "8"}}))->launcher, "srun");
+}
+
+TEST(Place, IsTheInnermostLaunchers) {
+  EXPECT_EQ(place_from(with(with(kSrun, kOpenMpi), kTorchrun))->launcher, "torchrun");
+  EXPECT_EQ(place_from(with(kSrun, kOpenMpi))->launcher, "mpirun");
+  EXPECT_EQ(place_from(with(kSrun, kMpich))->rank, 5);
+}
+
+struct Wrong {
+  Environment environment;
+  const char* variable;  // both stand in the message
+  const char* value;
+};
+
+TEST(Place, RefusesWrongNumbersByNameAndValue) {
+  const std::vector<Wrong> all = {
+      {with(kTorchrun, {{"RANK", "4"}}), "RANK", "4"},
+      {with(kTorchrun, {{"RANK", "-1"}}), "RANK", "-1"},
+      {with(kTorchrun, {{"RANK", "one"}}), "RANK", "one"},
+      {with(kTorchrun, {{"WORLD_SIZE", "0"}}), "WORLD_SIZE", "0"},
+      {with(kTorchrun, {{"LOCAL_RANK", "4"}}), "LOCAL_RANK", "4"},
+      {with(kTorchrun, {{"MASTER_PORT", "65536"}}), "MASTER_PORT", "65536"},
+      {with(kTorchrun, {{"MASTER_PORT", "0"}}), "MASTER_PORT", "0"},
+      {with(kTorchrun, {{"DASO_RENDEZVOUS", "n2:1"}}), "DASO_RENDEZVOUS", "n2:1"},
+      {with(kOpenMpi, {{"OMPI_COMM_WORLD_RANK", "3"}}), "OMPI_COMM_WORLD_RANK", "3"},
+      {with(kOpenMpi, {{"DASO_RENDEZVOUS", "nowhere"}}), "DASO_RENDEZVOUS", "nowhere"},
+      {with(kSrun, {{"SLURM_PROCID", "8"}}), "SLURM_PROCID", "8"},
+      {with(kSrun, {{"SLURM_STEP_ID", "x"}}), "SLURM_STEP_ID", "x"}};
+  for (const Wrong& wrong : all) {
+    const std::string message = refusal(wrong.environment);
+    EXPECT_NE(message.find(wrong.variable), std::string::npos) << message;
+    EXPECT_NE(message.find(wrong.value), std::string::npos) << message;
+  }
+}
+
+TEST(Place, RefusesHalfALauncherAndNamesTheMissingHalf) {
+  for (const Environment& whole : {kTorchrun, kOpenMpi, kMpich}) {
+    for (const auto& [name, value] : whole) {
+      const std::string message = refusal(with(whole, {{name, ""}}));
+      EXPECT_NE(message.find(name + " is not"), std::string::npos) << message;
+    }
+  }
+  EXPECT_NE(refusal(with(kSrun, {{"SLURM_LOCALID", ""}})).find("SLURM_LOCALID"), std::string::npos);
+  EXPECT_NE(refusal(with(kSrun, {{"SLURM_JOB_ID", ""}})).find("SLURM_JOB_ID"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace daso

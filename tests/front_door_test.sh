@@ -1,0 +1,238 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Tests ./daso on a copy of it, with stand-ins for all that takes long or changes the machine: cmake,
+# ninja, the compiler's search for headers, apt-get, and the user that we are. No build, no network.
+#   front_door_test.sh SCRATCH_DIR
+# shellcheck disable=SC2016  # the stand-ins expand their own variables
+set -euo pipefail
+source_root=$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/..
+scratch=$1
+failures=0
+
+# --- the stage: a copy of the front door, and the stand-ins in bin/ ---
+
+repo="$scratch/a repository"
+bin=$scratch/bin
+rm -rf "$scratch"
+mkdir -p "$repo" "$bin" "$scratch/another folder" "$scratch/torch/lib" "$scratch/old/torch/lib"
+cp -r "$source_root"/{daso,tools,requirements.txt,CMakePresets.json} "$repo"
+touch "$scratch"/{torch,old/torch}/lib/libtorch_cpu.so
+echo "__version__ = '2.11.0+cpu'" >"$scratch/torch/version.py"
+echo "__version__ = '1.13.0'" >"$scratch/old/torch/version.py"
+
+stand_in() { { echo '#!/usr/bin/env bash'; cat; } >"$bin/$1" && chmod +x "$bin/$1"; }
+
+# Every call of these is noted.
+stand_in cmake <<'END'
+if [[ $1 == --version ]]; then echo "cmake version 3.31.0"; exit; fi
+echo "cmake $*" >>"$CALLS"
+mkdir -p build/release && touch build/release/build.ninja
+END
+# Fails if another one is at work in the same folder. What it builds prints what it was given.
+stand_in ninja <<'END'
+if [[ "$*" == *" -n"* ]]; then
+  if [[ -e build/release/bin/daso ]]; then echo "ninja: no work to do."; fi
+  exit
+fi
+echo "ninja $*" >>"$CALLS"
+mkdir build/release/at-work || exit 1
+if [[ -e $BROKEN ]]; then seq 100; rmdir build/release/at-work; exit 1; fi
+if [[ -p $GATE ]]; then read -r -t 10 <"$GATE"; fi
+mkdir -p build/release/bin
+printf '#!/usr/bin/env bash\necho "in $PWD, arguments: $*"\nls -l /proc/$$/fd/ | grep -c build/lock || true\n' \
+  >build/release/bin/daso
+chmod +x build/release/bin/daso
+rmdir build/release/at-work
+END
+stand_in ctest <<<'echo "ctest $*"; exit "${CTEST_RESULT:-0}"'
+# Knows every header but the one named in the file ABSENT.
+stand_in c++ <<<'if [[ -s $ABSENT ]] && grep -qF -f "$ABSENT"; then exit 1; fi'
+stand_in id <<<'echo "$WHO"'
+stand_in apt-get <<<'echo "apt-get $*" >>"$CALLS"; if [[ $1 == install ]]; then : >"$ABSENT"; fi'
+for program in mpicxx mpirun ccache ip iptables; do stand_in "$program" <<<':'; done
+
+export CALLS=$scratch/calls ABSENT=$scratch/absent GATE=$scratch/gate BROKEN=$scratch/broken
+export WHO=1000 DASO_TORCH=$scratch/torch PATH=$bin:$PATH
+unset VIRTUAL_ENV CONDA_PREFIX DASO_VERBOSE DASO_JOBS
+
+# --- what a test is made of ---
+
+fresh() {  # as after a clone
+  rm -rf "$repo/build" "$CALLS" "$GATE" "$BROKEN"
+  : >"$ABSENT"
+  : >"$CALLS"
+}
+
+# run COMMAND...: leaves output, errors and code.
+run() {
+  code=0
+  "$@" >"$scratch/output" 2>"$scratch/errors" || code=$?
+  output=$(cat "$scratch/output")
+  errors=$(cat "$scratch/errors")
+}
+
+expect() {  # expect WHAT ACTUAL PATTERN
+  # shellcheck disable=SC2053  # a pattern is meant
+  if [[ $2 == $3 ]]; then return; fi
+  echo "FAILED in ${FUNCNAME[1]}: $1 is '$2'; expected '$3'"
+  failures=$((failures + 1))
+}
+
+await() {  # await PATTERN FILE: until a line of the file matches, 10 s at most
+  local tries
+  for tries in {1..500}; do
+    if grep -q "$1" "$2"; then return; fi
+    sleep 0.02
+  done
+  echo "FAILED in ${FUNCNAME[1]}: no '$1' in $2 after $tries looks"
+  failures=$((failures + 1))
+}
+
+# --- the tests ---
+
+first_call_builds_and_the_next_is_silent() {
+  fresh
+  run "$repo/daso" doctor --json
+  expect code "$code" 0
+  expect output "$output" "in *, arguments: doctor --json"$'\n'0
+  expect errors "$errors" "[[]build] configuring release"$'\n'"[[]build] release"
+  expect "cmake's arguments" "$(grep -c -- "-DDASO_TORCH_DIR:PATH=$scratch/torch" "$CALLS")" 1
+  : >"$CALLS"
+  local start=${EPOCHREALTIME/./}
+  run "$repo/daso" doctor
+  local milliseconds=$(((${EPOCHREALTIME/./} - start) / 1000))
+  echo "a call with nothing to do takes $milliseconds ms"
+  expect code "$code" 0
+  expect errors "$errors" ""
+  expect calls "$(cat "$CALLS")" ""
+  # The aim is 300; a busy machine may be slower.
+  expect "less than 1000 ms" "$((milliseconds < 1000))" 1
+}
+
+arguments_and_folder_reach_the_program_through_a_link() {
+  fresh
+  ln -sf "$repo/daso" "$scratch/another folder/link"
+  cd "$scratch/another folder"
+  run ./link run "two words" '*'
+  expect code "$code" 0
+  expect output "$output" "in $scratch/another folder, arguments: run two words [*]"$'\n'0
+  DASO_TORCH=../torch run ./link
+  expect code "$code" 0
+  cd "$scratch"
+}
+
+two_calls_at_once_build_one_after_the_other() {
+  fresh
+  mkfifo "$GATE"
+  "$repo/daso" one >"$scratch/one" 2>&1 &
+  local one=$!
+  exec 8<>"$GATE"
+  await ^ninja "$CALLS"  # the first is inside its build
+  : >"$scratch/two"
+  "$repo/daso" two >"$scratch/two" 2>&1 &
+  local two=$!
+  await waiting "$scratch/two"
+  echo go >&8
+  local codes=''
+  wait "$one" && codes+=ok
+  wait "$two" && codes+=ok
+  exec 8>&-
+  expect codes "$codes" okok
+  expect "the second" "$(cat "$scratch/two")" "[[]setup] waiting for another*arguments: two"$'\n'0
+  expect "builds" "$(grep -c ^ninja "$CALLS")" 1
+}
+
+failed_build_shows_the_end_of_its_log() {
+  fresh
+  touch "$BROKEN"
+  run "$repo/daso" doctor
+  expect code "$code" 1
+  expect output "$output" ""
+  expect errors "$errors" "*[[]build] release failed; the end of $repo/build/log/build-release.log:"$'\n'"71"$'\n'*100
+  rm "$BROKEN"
+  run "$repo/daso" doctor
+  expect code "$code" 0
+}
+
+wrong_torch_is_refused() {
+  fresh
+  DASO_TORCH=$scratch/nowhere run "$repo/daso" doctor
+  expect code "$code" 2
+  expect errors "$errors" "*PyTorch in $scratch/nowhere; found: none. DASO needs 2.11.0:*"
+  DASO_TORCH=$scratch/old run "$repo/daso" doctor
+  expect code "$code" 2
+  expect errors "$errors" "*found: 1.13.0 in $scratch/old/torch. DASO needs 2.11.0:*"
+  expect calls "$(cat "$CALLS")" ""
+}
+
+torch_is_found_inside_a_virtual_environment() {
+  fresh
+  mkdir -p "$scratch/environment/lib/python3.11/site-packages"
+  ln -sfn "$scratch/torch" "$scratch/environment/lib/python3.11/site-packages/torch"
+  DASO_TORCH=$scratch/environment run "$repo/daso" doctor
+  expect code "$code" 0
+  expect configured "$(grep -c "$scratch/environment/lib/python3.11/site-packages/torch" "$CALLS")" 1
+}
+
+missing_packages_are_left_to_the_user() {
+  fresh
+  echo CLI/CLI.hpp >"$ABSENT"
+  run "$repo/daso" doctor
+  expect code "$code" 2
+  expect errors "$errors" "*sudo apt-get install libcli11-dev"$'\n'"*cannot build without libcli11-dev"
+  echo benchmark/benchmark.h >"$ABSENT"
+  run "$repo/daso" doctor
+  expect code "$code" 0
+  expect errors "$errors" "*sudo apt-get install libbenchmark-dev"$'\n'"*going on without libbenchmark-dev*"
+  expect record "$(cat "$repo/build/missing-packages")" "libbenchmark-dev micro-benchmarks"
+  run "$repo/daso" doctor
+  expect "errors of the next call" "$errors" ""
+  # Installed by hand in the meantime: configured again.
+  : >"$ABSENT"
+  run "$repo/daso" doctor
+  expect record "$(cat "$repo/build/missing-packages")" ""
+  expect configurations "$(grep -c ^cmake "$CALLS")" 2
+  expect "calls of apt-get" "$(grep -c ^apt-get "$CALLS")" 0
+}
+
+missing_packages_are_installed_by_root() {
+  fresh
+  echo benchmark/benchmark.h >"$ABSENT"
+  WHO=0 run "$repo/daso" doctor
+  expect code "$code" 0
+  expect errors "$errors" "[[]setup] Debian packages: libbenchmark-dev"$'\n'"[[]build]*"
+  expect installs "$(grep "^apt-get install" "$CALLS")" "apt-get install *--no-install-recommends* libbenchmark-dev"
+}
+
+test_chooses_labels() {
+  fresh
+  run "$repo/daso" test -R Pending
+  expect code "$code" 0
+  expect output "$output" "ctest --test-dir $repo/build/release *-L ^(unit|process)$ -R Pending"
+  WHO=0 CTEST_RESULT=8 run "$repo/daso" test
+  expect code "$code" 1
+  expect output "$output" "*-L ^(unit|process|netns)$"
+}
+
+wrong_arguments_are_refused() {
+  fresh
+  run "$repo/daso" build relese
+  expect code "$code" 2
+  expect errors "$errors" "*no preset 'relese'; presets: release dev asan tsan"
+  DASO_JOBS=many run "$repo/daso" doctor
+  expect code "$code" 2
+  expect errors "$errors" "*DASO_JOBS is 'many'*"
+  run "$repo/daso" lint --everything
+  expect code "$code" 2
+}
+
+for test in first_call_builds_and_the_next_is_silent \
+  arguments_and_folder_reach_the_program_through_a_link two_calls_at_once_build_one_after_the_other \
+  failed_build_shows_the_end_of_its_log wrong_torch_is_refused \
+  torch_is_found_inside_a_virtual_environment missing_packages_are_left_to_the_user \
+  missing_packages_are_installed_by_root test_chooses_labels wrong_arguments_are_refused; do
+  $test
+done
+if ((failures > 0)); then exit 1; fi
+echo "all is well"

@@ -1,0 +1,48 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# ./daso test. Sourced by ./daso.
+
+# run_ctest PRESET LABELS ARGS...: labels as a regular expression; a test has one label.
+run_ctest() {
+  local preset=$1 labels=$2
+  shift 2
+  "$(dirname "$cmake")/ctest" --test-dir "$root/build/$preset" --output-on-failure \
+    --no-tests=error -j 2 -L "^($labels)\$" "$@"
+}
+
+# LibTorch is not instrumented: containers that it fills look overrun, its locks are not seen. What
+# else is forgiven stands in tests/sanitizers.
+run_sanitized() {
+  local folder=$root/tests/sanitizers
+  export ASAN_OPTIONS="detect_container_overflow=0"
+  export LSAN_OPTIONS="print_suppressions=0:suppressions='$folder/lsan.supp'"
+  export UBSAN_OPTIONS="halt_on_error=1:print_stacktrace=1"
+  export TSAN_OPTIONS="ignore_noninstrumented_modules=1:halt_on_error=1"
+  TSAN_OPTIONS+=":print_suppressions=0:suppressions='$folder/tsan.supp'"
+  run_ctest "$@"
+}
+
+verb_test() {
+  local all='' failed='' labels='unit|process'
+  if [[ ${1:-} == --all ]]; then
+    all=yes
+    labels+='|slow'
+    shift
+  fi
+  if [[ $(id -u) == 0 ]]; then labels+='|netns'; fi
+
+  prepare build release
+  read_setup
+  run_ctest release "$labels" "$@" || failed+=' release'
+  if [[ -n $all ]]; then
+    local preset
+    for preset in asan tsan; do
+      prepare build "$preset"
+      (run_sanitized "$preset" unit "$@") || failed+=" $preset"
+    done
+  fi
+  if [[ -z $failed ]]; then return; fi
+  say "daso: tests failed in:$failed"
+  exit 1
+}
