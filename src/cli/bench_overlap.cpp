@@ -22,7 +22,7 @@
 namespace daso {
 namespace {
 
-using nlohmann::json;
+using json = nlohmann::ordered_json;
 
 constexpr Shape kShape{.nodes = 2, .ranks_per_node = 2};
 constexpr int kFewestRounds = 7;

@@ -107,7 +107,9 @@ Cpu this_cpu() {
 }
 
 void cap_instruction_sets() {
-  if (find_amx() == Amx::kTrapped) ::setenv("ONEDNN_MAX_CPU_ISA", kCappedTo, /*overwrite=*/0);
+  if (find_amx() != Amx::kTrapped) return;
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): there is no other thread yet, see the header.
+  ::setenv("ONEDNN_MAX_CPU_ISA", kCappedTo, /*overwrite=*/0);
 }
 
 }  // namespace daso

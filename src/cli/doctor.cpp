@@ -18,7 +18,7 @@
 namespace daso {
 namespace {
 
-using nlohmann::json;
+using json = nlohmann::ordered_json;
 using Rows = std::vector<std::pair<std::string, std::string>>;
 
 constexpr Shape kShape{.nodes = 1, .ranks_per_node = 1};
@@ -58,7 +58,7 @@ Part versions_part() {
   Rows rows = versions();
   for (const BackendStatus& backend : backends()) {
     if (backend.name == "mpi")
-      rows.emplace_back("MPI", backend.available ? backend.detail : "none");
+      rows.emplace_back("mpi", backend.available ? backend.detail : "none");
   }
   json object = json::object();
   for (const auto& [name, version] : rows) object[name] = version;
@@ -130,15 +130,17 @@ Part network_part() {
 
 Part topology_part(const World& world, const std::string& launcher) {
   const Topology& topology = world.topology();
-  Rows rows = {{"ranks", fmt::format("{} on {} nodes, started by {}, backend {}", world.size(),
-                                     topology.nodes(), launcher, world.backend())}};
+  Rows rows = {{"ranks", std::to_string(world.size())},
+               {"nodes", std::to_string(topology.nodes())},
+               {"started by", launcher},
+               {"backend", world.backend()}};
   json nodes = json::array();
   for (int node = 0; node < topology.nodes(); ++node) {
     const std::vector<int>& ranks = topology.ranks_of(node);
     const std::string& host = world.host_of(ranks.front());
     nodes.push_back({{"name", topology.name_of(node)}, {"host", host}, {"ranks", ranks}});
     rows.emplace_back(topology.name_of(node),
-                      fmt::format("ranks {} on {}", fmt::join(ranks, ", "), host));
+                      fmt::format("rank {} on host {}", fmt::join(ranks, ", "), host));
   }
   return {"topology",
           {{"ranks", world.size()},
@@ -204,7 +206,7 @@ class Report {
 
  private:
   bool as_json_;
-  nlohmann::ordered_json object_ = {{"command", "doctor"}};
+  json object_ = {{"command", "doctor"}};
 };
 
 void add_machine(Report& report) {
@@ -223,7 +225,7 @@ int examine(World& world, const DoctorOptions& options) {
   Report report(options);
   if (world.rank() == 0) {
     add_machine(report);
-    report.add(topology_part(world, place ? place->launcher : "nobody"));
+    report.add(topology_part(world, place ? place->launcher : "hand"));
   }
   try {
     const std::vector<PairResult> pairs = check_pairs(world);

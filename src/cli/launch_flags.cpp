@@ -44,7 +44,8 @@ std::vector<int> counted_ranks(const LaunchFlags& flags, Shape shape) {
   const bool alone = flags.backend == "self";
   const int nodes = flags.nodes.value_or(alone ? 1 : shape.nodes);
   const int ranks = list.empty() ? (alone ? 1 : shape.ranks_per_node) : list.front();
-  return std::vector<int>(static_cast<std::size_t>(nodes), ranks);
+  std::vector<int> same(static_cast<std::size_t>(nodes), ranks);
+  return same;
 }
 
 }  // namespace
@@ -75,7 +76,9 @@ void add_launch_flags(CLI::App& app, LaunchFlags& flags, Shape shape) {
       })
       ->default_str(flags.backend);
   add("--rendezvous", "HOST:PORT", "Where the ranks meet; an address of node 0",
-      [&](const std::string& text) { flags.rendezvous = parse_address(text).text(); });
+      [&](const std::string& text) {
+        flags.rendezvous = parse_address_flag("--rendezvous", text);
+      });
   add("--interface", "DEV", "Network device to talk through",
       [&](const std::string& text) { flags.interface = text; });
   add("--job-token", "TEXT", "Keeps processes of other jobs out; also DASO_JOB_TOKEN",

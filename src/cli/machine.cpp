@@ -70,9 +70,9 @@ int device_files() {
 
 std::vector<std::pair<std::string, std::string>> versions() {
   return {{"daso", kVersion},
-          {"LibTorch", TORCH_VERSION},
+          {"libtorch", TORCH_VERSION},
           {"compiler", "g++ " __VERSION__},
-          {"build type", DASO_BUILD_TYPE},
+          {"build_type", DASO_BUILD_TYPE},
           {"system", system_name()},
           {"kernel", kernel_name()}};
 }

@@ -55,6 +55,11 @@ int refuse(const CLI::App& app, const std::string& reason) {
   return daso::kExitConfig;
 }
 
+bool marked(const Invocation& invocation) {
+  const std::vector<std::string>& words = invocation.arguments;
+  return std::find(words.begin(), words.end(), "--") != words.end();
+}
+
 int act(const CLI::App& app, const std::vector<Command>& commands, const Invocation& invocation) {
   const CLI::App& chosen = daso::reached(app);
   if (&chosen == &app && invocation.arguments.empty()) {
@@ -63,10 +68,9 @@ int act(const CLI::App& app, const std::vector<Command>& commands, const Invocat
   }
   const auto command = std::find_if(commands.begin(), commands.end(),
                                     [&](const Command& one) { return one.parser == &chosen; });
-  if (command == commands.end()) return refuse(app, "a command is missing");
-  const bool marked = std::find(invocation.arguments.begin(), invocation.arguments.end(), "--") !=
-                      invocation.arguments.end();
-  if (marked && chosen.get_name() != "run") return refuse(app, "only 'daso run' takes --");
+  if (command == commands.end()) return refuse(app, daso::missing_command(chosen));
+  if (marked(invocation) && chosen.get_name() != "run")
+    return refuse(app, "only 'daso run' takes --");
   return command->act(invocation);
 }
 
@@ -76,19 +80,21 @@ int run(int argc, char** argv) {
   const std::vector<Command> commands = add_commands(app);
   try {
     parse(app, invocation);
+    return act(app, commands, invocation);
   } catch (const CLI::CallForHelp&) {
     fmt::print("{}", app.help());
     return daso::kExitOk;
   } catch (const CLI::CallForVersion&) {
     fmt::print("daso {}\n", daso::kVersion);
     return daso::kExitOk;
+  } catch (const CLI::ArgumentMismatch& error) {
+    return refuse(app, fmt::format("{}; a flag is given once, with one value", error.what()));
   } catch (const CLI::ParseError& error) {
     const std::string strange = daso::misunderstood(app);
     return refuse(app, strange.empty() ? error.what() : strange);
   } catch (const daso::ConfigError& error) {
     return refuse(app, error.what());
   }
-  return act(app, commands, invocation);
 }
 
 }  // namespace
@@ -98,7 +104,7 @@ int main(int argc, char** argv) {
     daso::cap_instruction_sets();
     return run(argc, argv);
   } catch (const std::exception& error) {
-    fmt::print(stderr, "daso: {}\n", error.what());
+    std::fprintf(stderr, "daso: %s\n", error.what());  // unlike fmt's, it does not throw
     return daso::exit_code_of(error);
   }
 }

@@ -57,15 +57,15 @@ class Pair {
   }
 
  private:
-  // The world's failures name ranks; here the question is which pair of nodes it was.
+  // The world's failures name ranks; here the question is which pair of nodes it was. Printed at
+  // once: what leaves the process as a PeerError may be taken for the echo of another rank's.
   template <typename Body>
   void named(const Body& body) {
     try {
       body();
     } catch (const PeerError& error) {
-      const std::string text = fmt::format("the check between {} failed: {}", name_, error.what());
-      fmt::print(stderr, "daso: {}\n", text);
-      throw PeerError(text);
+      fmt::print(stderr, "daso: the check between {} failed: {}\n", name_, error.what());
+      throw;
     }
   }
 
@@ -110,6 +110,22 @@ class Pair {
   std::string group_name_;
 };
 
+// Before there is a group of everyone, whose making would fail without naming a pair.
+void connect_all(World& world, std::vector<Pair>& pairs) {
+  for (Pair& pair : pairs) {
+    if (pair.takes_part()) pair.connect();
+  }
+  try {
+    world.everyone().barrier().wait(world.limit());
+  } catch (const PeerError& error) {
+    throw PeerError(
+        fmt::format("not all ranks have come past the first messages between nodes; a pair that "
+                    "failed is named "
+                    "by its own ranks: {}",
+                    error.what()));
+  }
+}
+
 }  // namespace
 
 std::vector<PairResult> check_pairs(World& world) {
@@ -121,10 +137,7 @@ std::vector<PairResult> check_pairs(World& world) {
       results.push_back({.first_node = first, .second_node = second});
     }
   }
-  // First of all, and without a group of everyone, whose making would fail without naming a pair.
-  for (Pair& pair : pairs) {
-    if (pair.takes_part()) pair.connect();
-  }
+  connect_all(world, pairs);
   const auto rows = static_cast<std::int64_t>(pairs.size());
   const at::Tensor measured = at::zeros({rows, 2}, at::kDouble);
   for (std::int64_t row = 0; row < rows; ++row) {

@@ -5,6 +5,7 @@
 
 #include "daso/base/error.h"
 #include "daso/comm/backend.h"
+#include "daso/comm/network.h"
 
 namespace daso {
 namespace {
@@ -18,8 +19,9 @@ std::string text_of(const RankJob& job) {
 }
 
 int start_ranks(LaunchOptions options, const Invocation& invocation) {
-  // Said once here instead of by every rank.
+  // What is wrong here is said once, instead of by every rank.
   if (options.backend == "mpi") backend_module(options.backend);
+  if (!options.interface.empty()) address_of_device(options.interface);
   options.command = {std::filesystem::read_symlink("/proc/self/exe").string()};
   options.command.insert(options.command.end(), invocation.arguments.begin(),
                          invocation.arguments.end());

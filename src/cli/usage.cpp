@@ -46,8 +46,8 @@ std::string explain(const CLI::App& app, const std::string& word) {
   }
   const std::vector<std::string> commands = commands_of(app);
   if (!commands.empty()) {
-    return fmt::format("'{}' has no command '{}'{}; there are: {}", full_name(app), word,
-                       did_you_mean(word, commands), join(commands, ", "));
+    return fmt::format("'{}' has no command '{}', only {}{}", full_name(app), word,
+                       join(commands, ", "), did_you_mean(word, commands));
   }
   return fmt::format("'{}' does not take '{}'{}", full_name(app), word,
                      app.get_name() == "run" ? "; write the program after --" : "");
@@ -56,22 +56,31 @@ std::string explain(const CLI::App& app, const std::string& word) {
 }  // namespace
 
 const CLI::App& reached(const CLI::App& app) {
-  const std::vector<CLI::App*> named = app.get_subcommands();
-  return named.empty() ? app : reached(*named.back());
+  const CLI::App* innermost = &app;
+  while (!innermost->get_subcommands().empty()) innermost = innermost->get_subcommands().back();
+  return *innermost;
 }
 
 std::string full_name(const CLI::App& app) {
-  const CLI::App* parent = app.get_parent();
-  return parent == nullptr ? app.get_name() : full_name(*parent) + " " + app.get_name();
+  std::string name = app.get_name();
+  for (const CLI::App* parent = app.get_parent(); parent != nullptr;
+       parent = parent->get_parent()) {
+    name.insert(0, parent->get_name() + " ");
+  }
+  return name;
 }
 
 std::string misunderstood(const CLI::App& app) {
-  const std::vector<std::string> words = app.remaining();
-  if (!words.empty()) return explain(app, first_strange(words));
-  for (const CLI::App* command : app.get_subcommands()) {
-    if (std::string text = misunderstood(*command); !text.empty()) return text;
+  // From the innermost command outwards, since each keeps the words that it did not understand.
+  for (const CLI::App* one = &reached(app); one != nullptr; one = one->get_parent()) {
+    const std::vector<std::string> words = one->remaining();
+    if (!words.empty()) return explain(*one, first_strange(words));
   }
   return "";
+}
+
+std::string missing_command(const CLI::App& app) {
+  return fmt::format("'{}' needs a command: {}", full_name(app), join(commands_of(app), ", "));
 }
 
 }  // namespace daso

@@ -20,4 +20,7 @@ std::string full_name(const CLI::App& app);
 // be called after the app has parsed, or has failed to.
 std::string misunderstood(const CLI::App& app);
 
+// For an app that is called without any of its sub-commands.
+std::string missing_command(const CLI::App& app);
+
 }  // namespace daso

@@ -8,6 +8,7 @@
 
 #include "daso/base/error.h"
 #include "daso/base/text.h"
+#include "daso/comm/network.h"
 
 namespace daso {
 namespace {
@@ -16,6 +17,16 @@ std::vector<std::string> parse_list(const std::string& flag, const std::string& 
   std::vector<std::string> parts = split(text, ',');
   require(!parts.empty(), "{} needs at least one value", flag);
   return parts;
+}
+
+// What `parse` gives; its errors get the flag's name.
+template <typename Parse>
+auto named(const std::string& flag, const Parse& parse) {
+  try {
+    return parse();
+  } catch (const ConfigError& error) {
+    throw ConfigError(fmt::format("{}: {}", flag, error.what()));
+  }
 }
 
 }  // namespace
@@ -65,14 +76,14 @@ std::vector<std::string> parse_choices(const std::string& flag, const std::strin
   return chosen;
 }
 
+std::string parse_address_flag(const std::string& flag, const std::string& text) {
+  return named(flag, [&] { return parse_address(text).text(); });
+}
+
 std::vector<std::int64_t> parse_sizes(const std::string& flag, const std::string& text) {
   std::vector<std::int64_t> sizes;
   for (const std::string& part : parse_list(flag, text)) {
-    try {
-      sizes.push_back(parse_bytes(part));
-    } catch (const ConfigError& error) {
-      throw ConfigError(fmt::format("{}: {}", flag, error.what()));
-    }
+    sizes.push_back(named(flag, [&] { return parse_bytes(part); }));
   }
   return sizes;
 }

@@ -22,6 +22,9 @@ std::string parse_choice(const std::string& flag, const std::string& text,
 std::vector<std::string> parse_choices(const std::string& flag, const std::string& text,
                                        const std::vector<std::string>& choices);
 
+// HOST:PORT, in the form that Address::text() gives.
+std::string parse_address_flag(const std::string& flag, const std::string& text);
+
 // 1K,1M,16M in bytes.
 std::vector<std::int64_t> parse_sizes(const std::string& flag, const std::string& text);
 

@@ -4,7 +4,7 @@
 
 #include "daso/base/environment.h"
 #include "daso/base/error.h"
-#include "daso/comm/child_process.h"
+#include "daso/comm/launch/child_process.h"
 #include "launched.h"
 
 namespace daso::test {

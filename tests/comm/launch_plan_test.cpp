@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daso/comm/launch_plan.h"
+#include "daso/comm/launch/launch_plan.h"
 
 #include <gtest/gtest.h>
 
 #include "daso/base/error.h"
-#include "daso/comm/mpirun.h"
+#include "daso/comm/launch/mpirun.h"
 #include "daso/comm/place.h"
 
 namespace daso {

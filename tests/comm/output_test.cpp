@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daso/comm/output.h"
+#include "daso/comm/launch/output.h"
 
 #include <gtest/gtest.h>
 
 #include <array>
 
-#include "daso/comm/child_process.h"
+#include "daso/comm/launch/child_process.h"
 
 namespace daso {
 namespace {

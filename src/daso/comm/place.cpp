@@ -94,6 +94,7 @@ Place torchrun_place(const Environment& environment) {
 
 Place mpi_place(const Environment& environment, const Names& names) {
   Place place = numbers(environment, names, "mpirun");
+  place.one_machine = find_integer(environment, "OMPI_COMM_WORLD_LOCAL_SIZE") == place.size;
   place.rendezvous = given_rendezvous(environment);
   place.store_at = place.rendezvous ? host_of_given(environment) : StoreAt::kOverMpi;
   return place;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <unistd.h>
 
+#include <csignal>
 #include <cstdio>
 #include <iostream>
 
@@ -31,6 +32,7 @@ int report(const std::exception& error, int rank) {
 
 int rank_main(const WorldOptions& options, const std::function<int(World&)>& body) {
   const int rank = options.place.rank;
+  ::signal(SIGPIPE, SIG_IGN);  // a connection whose other end died is an error, not the end of us
   // mpirun passes the output of all ranks on to one stream: only rank 0's is the job's.
   if (rank != 0 && options.place.launcher == "mpirun") ::dup2(STDERR_FILENO, STDOUT_FILENO);
   try {

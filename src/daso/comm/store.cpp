@@ -149,7 +149,7 @@ Store Store::host(FileDescriptor listening) {
   return {std::make_shared<Table>(address, std::move(store), kHostLimit), ""};
 }
 
-Store Store::connect(const Address& address, Seconds limit) {
+Store Store::connect(const Address& address, Seconds limit, Seconds per_call) {
   quiet_torch();
   c10d::TCPStoreOptions options;
   options.port = address.port;
@@ -157,7 +157,7 @@ Store Store::connect(const Address& address, Seconds limit) {
   options.timeout = whole_milliseconds(limit);
   try {
     auto store = c10::make_intrusive<c10d::TCPStore>(address.host, options);
-    return {std::make_shared<Table>(address, std::move(store), limit), ""};
+    return {std::make_shared<Table>(address, std::move(store), per_call), ""};
   } catch (const std::exception& error) {
     throw PeerError(
         fmt::format("nobody answers at the rendezvous {} within {} s; is the launcher or "

@@ -26,8 +26,11 @@ class Store {
  public:
   // Serves on a socket that already listens; goes on until the last copy dies.
   static Store host(FileDescriptor listening);
-  // Throws PeerError if nobody answers within the limit.
-  static Store connect(const Address& address, Seconds limit);
+  // Throws PeerError if nobody answers within the limit. Later calls each have `per_call`.
+  static Store connect(const Address& address, Seconds limit, Seconds per_call);
+  static Store connect(const Address& address, Seconds limit) {
+    return connect(address, limit, limit);
+  }
 
   const Address& address() const;
 

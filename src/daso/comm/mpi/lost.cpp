@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "daso/base/error.h"
-#include "daso/comm/output.h"
+#include "daso/base/error.h"
 
 namespace daso::mpi {
 

@@ -7,10 +7,10 @@
 
 #include "daso/base/error.h"
 #include "daso/base/text.h"
-#include "daso/comm/child_process.h"
-#include "daso/comm/job.h"
-#include "daso/comm/launch_plan.h"
-#include "daso/comm/mpirun.h"
+#include "daso/comm/launch/child_process.h"
+#include "daso/comm/launch/job.h"
+#include "daso/comm/launch/launch_plan.h"
+#include "daso/comm/launch/mpirun.h"
 
 namespace daso {
 namespace {

@@ -8,10 +8,10 @@
 
 #include "daso/base/file_descriptor.h"
 #include "daso/base/seconds.h"
-#include "daso/comm/child_process.h"
-#include "daso/comm/exit_rule.h"
-#include "daso/comm/output.h"
-#include "daso/comm/signal_inbox.h"
+#include "daso/comm/launch/child_process.h"
+#include "daso/comm/launch/exit_rule.h"
+#include "daso/comm/launch/output.h"
+#include "daso/comm/launch/signal_inbox.h"
 
 namespace daso {
 

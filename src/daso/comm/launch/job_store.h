@@ -6,7 +6,7 @@
 #include <string>
 
 #include "daso/base/file_descriptor.h"
-#include "daso/comm/exit_rule.h"
+#include "daso/comm/launch/exit_rule.h"
 #include "daso/comm/launch.h"
 #include "daso/comm/network.h"
 #include "daso/comm/store.h"
@@ -32,13 +32,12 @@ class JobStore {
   // The ranks of this launcher have ended. The host's launcher then waits until all others have
   // said so, because their ranks still need it. `pause` waits a moment; true means: give up.
   // Returns the node that did not answer within the limit, if any.
-  std::optional<int> leave(const std::function<bool(Seconds)>& pause);
+  std::optional<int> leave(Seconds limit, const std::function<bool(Seconds)>& pause);
 
  private:
   int nodes_;
   int node_;  // whose launcher this is; 0 where it is the only one
   bool several_;
-  Seconds limit_;
   FileDescriptor listening_;
   Address address_;
   std::optional<Store> store_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daso/comm/exit_rule.h"
+#include "daso/comm/launch/exit_rule.h"
 
 #include <algorithm>
 #include <cstring>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daso/comm/supervisor.h"
+#include "daso/comm/launch/supervisor.h"
 
 #include <poll.h>
 #include <unistd.h>

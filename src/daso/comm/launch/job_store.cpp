@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daso/comm/job_store.h"
+#include "daso/comm/launch/job_store.h"
 
 #include "daso/base/error.h"
 #include "daso/comm/lookout.h"
@@ -32,11 +32,11 @@ FileDescriptor listen_for(const LaunchOptions& options, bool several) {
 JobStore::JobStore(const LaunchOptions& options)
     : nodes_(static_cast<int>(options.ranks_per_node.size())),
       node_(options.node_index.value_or(0)),
-      several_(options.node_index.has_value() && nodes_ > 1),
-      limit_(options.limit) {
+      several_(options.node_index.has_value() && nodes_ > 1) {
   if (several_ && node_ > 0) {
     address_ = parse_address(options.rendezvous);
-    store_ = Store::connect(address_, options.limit);
+    // Later it only reports: whoever cannot be reached then must not hold up the end of the job.
+    store_ = Store::connect(address_, options.limit, options.grace);
   } else {
     listening_ = listen_for(options, several_);
     address_ = bound_address(listening_);
@@ -57,7 +57,7 @@ void JobStore::report(const RankEnd& end) {
   }
 }
 
-std::optional<int> JobStore::leave(const std::function<bool(Seconds)>& pause) {
+std::optional<int> JobStore::leave(Seconds limit, const std::function<bool(Seconds)>& pause) {
   if (!several_) return std::nullopt;
   if (node_ > 0) {
     try {
@@ -67,7 +67,7 @@ std::optional<int> JobStore::leave(const std::function<bool(Seconds)>& pause) {
     }
     return std::nullopt;
   }
-  const Deadline deadline(limit_);
+  const Deadline deadline(limit);
   for (int node = 1; node < nodes_; ++node) {
     while (!store_->find(done_key(node))) {
       if (deadline.passed()) return node;

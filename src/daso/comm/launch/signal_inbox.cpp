@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daso/comm/signal_inbox.h"
+#include "daso/comm/launch/signal_inbox.h"
 
 #include <sys/signalfd.h>
 #include <unistd.h>

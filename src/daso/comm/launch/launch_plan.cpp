@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daso/comm/launch_plan.h"
+#include "daso/comm/launch/launch_plan.h"
 
 #include <algorithm>
 #include <numeric>

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "daso/base/environment.h"
-#include "daso/comm/exit_rule.h"
-#include "daso/comm/launch_plan.h"
+#include "daso/comm/launch/exit_rule.h"
+#include "daso/comm/launch/launch_plan.h"
 
 // How ranks are started through Open MPI's mpirun, and what it says about their ends. Pure.
 namespace daso {

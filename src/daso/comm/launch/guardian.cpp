@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daso/comm/guardian.h"
+#include "daso/comm/launch/guardian.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "daso/base/error.h"
-#include "daso/comm/child_process.h"
+#include "daso/comm/launch/child_process.h"
 
 namespace daso {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daso/comm/child_process.h"
+#include "daso/comm/launch/child_process.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daso/comm/job.h"
+#include "daso/comm/launch/job.h"
 
 #include <fmt/ranges.h>
 #include <sys/random.h>
@@ -68,11 +68,13 @@ void Job::run() {
 int Job::finish(const std::vector<RankEnd>& ends) {
   const JobEnd job = judge(ends, supervisor_.passed_on(), options_.keep_survivors);
   explain(ends, job);
+  // After a failure the others learn of it within a second or are out of reach.
+  const Seconds patience = job.exit_code == kExitOk ? options_.limit : options_.grace;
   const std::optional<int> silent =
-      store_.leave([this](Seconds moment) { return supervisor_.turn(moment); });
+      store_.leave(patience, [this](Seconds moment) { return supervisor_.turn(moment); });
   if (silent) {
     say(fmt::format("the launcher of node {} has not said within {} s that its ranks have ended",
-                    *silent, options_.limit.count()));
+                    *silent, patience.count()));
   }
   supervisor_.flush();
   return job.exit_code;

@@ -7,13 +7,13 @@
 #include <string>
 #include <vector>
 
-#include "daso/comm/exit_rule.h"
-#include "daso/comm/guardian.h"
-#include "daso/comm/job_store.h"
-#include "daso/comm/launch_plan.h"
-#include "daso/comm/output.h"
-#include "daso/comm/signal_inbox.h"
-#include "daso/comm/supervisor.h"
+#include "daso/comm/launch/exit_rule.h"
+#include "daso/comm/launch/guardian.h"
+#include "daso/comm/launch/job_store.h"
+#include "daso/comm/launch/launch_plan.h"
+#include "daso/comm/launch/output.h"
+#include "daso/comm/launch/signal_inbox.h"
+#include "daso/comm/launch/supervisor.h"
 
 namespace daso {
 

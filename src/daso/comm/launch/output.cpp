@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daso/comm/output.h"
+#include "daso/comm/launch/output.h"
 
 #include <limits.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daso/comm/mpirun.h"
+#include "daso/comm/launch/mpirun.h"
 
 #include <algorithm>
 #include <regex>
@@ -25,7 +25,7 @@ std::string shell_script(const MpirunPipes& pipes, const RankSpot& spot, std::si
       "exec 3>{} 4>{} 5>{} && echo $$ >{} && echo \"group $$\" >&3 || exit 127\n"
       "exec 2>/dev/null\n"
       "trap : INT TERM\n"
-      "\"$@\" >&4 2>&5 3>&- 4>&- 5>&-\n"
+      "(exec \"$@\" >&4 2>&5 3>&- 4>&- 5>&-)\n"
       "code=$?\n"
       "echo \"end {} $code\" >&3\n"
       "exit $code",
