@@ -143,7 +143,7 @@ constexpr std::array<TypeName, 7> kTypes = {{{"float64", at::kDouble},
 }  // namespace
 
 const std::vector<BenchOperation>& bench_operations() {
-  static const std::vector<BenchOperation> kOperations = {
+  static const std::vector<BenchOperation> operations = {
       {"all_reduce", twice_all_but_one, in_place, fill_part, perform_all_reduce, total_everywhere},
       {"reduce_scatter", all_but_one, segment_out, fill_part, perform_reduce_scatter,
        total_in_segment},
@@ -152,7 +152,7 @@ const std::vector<BenchOperation>& bench_operations() {
       {"all_to_all", all_but_one, segment_from_each, fill_own, perform_all_to_all, segment_of_each},
       {"send_receive", one, two_whole, fill_own, perform_send_receive, from_the_one_before},
   };
-  return kOperations;
+  return operations;
 }
 
 std::vector<std::string> bench_operation_names() {
@@ -172,6 +172,7 @@ const BenchOperation& bench_operation(const std::string& name) {
 
 std::vector<std::string> type_names() {
   std::vector<std::string> names;
+  names.reserve(kTypes.size());
   for (const TypeName& type : kTypes) names.emplace_back(type.name);
   return names;
 }

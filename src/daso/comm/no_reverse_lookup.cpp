@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// LibTorch asks the name service for the name of the other end of every socket that it opens, only
+// to have it at hand for log messages. Where the name service is slow or silent, each connection to
+// the store takes 5 s or more, and the store's host stands still meanwhile. So getnameinfo() is
+// defined here, in front of the C library's: calls that come from LibTorch get the numeric address,
+// all others what they ask for. docs/decisions/0006-no-reverse-lookup.md
+#include <dlfcn.h>
+#include <netdb.h>
+
+#include <string_view>
+
+namespace {
+
+bool is_in_libtorch(const void* code) {
+  Dl_info place{};
+  if (::dladdr(code, &place) == 0 || place.dli_fname == nullptr) return false;
+  return std::string_view(place.dli_fname).find("/libtorch") != std::string_view::npos;
+}
+
+}  // namespace
+
+extern "C" int getnameinfo(const sockaddr* address, socklen_t length, char* host,
+                           socklen_t host_length, char* service, socklen_t service_length,
+                           int flags) {
+  static const auto kNext =
+      reinterpret_cast<decltype(&getnameinfo)>(::dlsym(RTLD_NEXT, "getnameinfo"));
+  if (is_in_libtorch(__builtin_return_address(0))) flags |= NI_NUMERICHOST;
+  return kNext(address, length, host, host_length, service, service_length, flags);
+}
