@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <csignal>
+#include <filesystem>
+#include <fstream>
 #include <random>
 
 #include "daso/base/error.h"
@@ -131,6 +133,62 @@ TEST(Faults, SurvivorsGoOnInTheNextGeneration) {
     EXPECT_EQ(job.rank(rank).wait(kPatience).code, kExitOk) << job.rank(rank).standard_error();
   }
   EXPECT_EQ(job.rank(0).standard_output(), "done with 3 ranks\n");
+}
+
+// The same probe under our launcher, which hosts the store.
+Process launch(const std::string& flags, const std::string& words) {
+  std::vector<std::string> command = {DASO_PROGRAM, "run"};
+  for (const std::string& word : split(flags, ' ')) command.push_back(word);
+  command.insert(command.end(), {"--", DASO_FAULT_PROBE});
+  for (const std::string& word : split(words, ' ')) command.push_back(word);
+  return Process(command);
+}
+
+// The processes that run the probe as children of `launcher`.
+std::vector<pid_t> ranks_of(pid_t launcher) {
+  std::vector<pid_t> ranks;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+    const auto pid = parse_integer(entry.path().filename().string());
+    if (!pid) continue;
+    std::ifstream status(entry.path() / "status");
+    for (std::string line; std::getline(status, line);) {
+      if (line == fmt::format("PPid:\t{}", launcher)) ranks.push_back(static_cast<pid_t>(*pid));
+    }
+  }
+  std::erase_if(ranks, [](pid_t rank) {
+    const auto program = fmt::format("/proc/{}/exe", rank);
+    std::error_code gone;
+    return std::filesystem::read_symlink(program, gone) != DASO_FAULT_PROBE;
+  });
+  return ranks;
+}
+
+TEST(Faults, TheLauncherNamesARankThatWasKilledInOneLine) {
+  Process launcher = launch("--nodes 2 --ranks-per-node 2", "40 3 during kill");
+  EXPECT_EQ(launcher.wait(kPatience).code, kExitPeer);
+  EXPECT_EQ(
+      launcher.standard_error(),
+      "daso: rank 3 (node1.1) was ended by signal 9 (Killed); the job ends with exit code 3\n");
+}
+
+TEST(Faults, RanksDoNotOutliveALauncherThatIsKilled) {
+  Process launcher = launch("--nodes 2 --ranks-per-node 2", "100000000");
+  std::vector<pid_t> ranks;
+  ASSERT_TRUE(holds_within(kPatience, [&] {
+    ranks = ranks_of(launcher.pid());
+    return ranks.size() == 4;
+  }));
+  launcher.send(SIGKILL);
+  EXPECT_EQ(launcher.wait(kPatience).code, 128 + SIGKILL);
+  for (const pid_t rank : ranks) EXPECT_TRUE(is_gone(rank, Seconds(10))) << rank;
+}
+
+TEST(Faults, SurvivorsGoOnUnderALauncherThatKeepsThem) {
+  ::setenv("DASO_TEST_REBUILD", "1", 1);
+  Process launcher = launch("--ranks-per-node 3 --keep-survivors", "40 0 during kill");
+  ::unsetenv("DASO_TEST_REBUILD");
+  EXPECT_EQ(launcher.wait(kPatience).code, kExitOk) << launcher.standard_error();
+  EXPECT_NE(launcher.standard_error().find("done with 2 ranks"), std::string::npos);
 }
 
 TEST(SlowFaults, HundredRandomFaultsAndNoHang) {
