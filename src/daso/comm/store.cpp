@@ -89,7 +89,10 @@ std::string first_line(const char* what) {
 // LibTorch writes a stack trace for every connection that fails. We say the same in one line, so it
 // is to be silent unless the user asked it to speak.
 void quiet_torch() {
-  if (std::getenv("TORCH_CPP_LOG_LEVEL") == nullptr) FLAGS_caffe2_log_level = c10::GLOG_FATAL;
+  static std::once_flag once;  // ranks may be threads
+  std::call_once(once, [] {
+    if (std::getenv("TORCH_CPP_LOG_LEVEL") == nullptr) FLAGS_caffe2_log_level = c10::GLOG_FATAL;
+  });
 }
 
 }  // namespace

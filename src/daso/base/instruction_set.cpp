@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daso/base/instruction_set.h"
+
+namespace daso {
+
+std::string_view name_of(InstructionSet set) {
+  switch (set) {
+    case InstructionSet::kAvx512:
+      return "avx512";
+    case InstructionSet::kAvx2:
+      return "avx2";
+    case InstructionSet::kScalar:
+      break;
+  }
+  return "scalar";
+}
+
+bool is_supported(InstructionSet set) {
+#ifdef __x86_64__
+  switch (set) {
+    case InstructionSet::kAvx512:
+      return __builtin_cpu_supports("avx512f") != 0;
+    case InstructionSet::kAvx2:
+      return __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("f16c") != 0;
+    case InstructionSet::kScalar:
+      break;
+  }
+#endif
+  return set == InstructionSet::kScalar;
+}
+
+InstructionSet best_instruction_set() {
+  for (const InstructionSet set : {InstructionSet::kAvx512, InstructionSet::kAvx2}) {
+    if (is_supported(set)) return set;
+  }
+  return InstructionSet::kScalar;
+}
+
+std::vector<InstructionSet> supported_instruction_sets() {
+  std::vector<InstructionSet> sets;
+  for (const InstructionSet set :
+       {InstructionSet::kScalar, InstructionSet::kAvx2, InstructionSet::kAvx512}) {
+    if (is_supported(set)) sets.push_back(set);
+  }
+  return sets;
+}
+
+}  // namespace daso

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <immintrin.h>
+
+#include <cstddef>
+#include <cstdint>
+
+// As scalar.h, which says what each function means. Needs -mavx2 -mf16c.
+namespace daso::simd {
+
+struct Avx2 {
+  static constexpr std::size_t kLanes = 8;
+  using Floats = __m256;
+  using Words = __m256i;
+
+  static Floats all(float value) { return _mm256_set1_ps(value); }
+  static Floats load(const void* from) {
+    return _mm256_loadu_ps(static_cast<const float*>(from));
+  }
+  static void store(void* to, Floats a) { _mm256_storeu_ps(static_cast<float*>(to), a); }
+  static void stream(void* to, Floats a) { _mm256_stream_ps(static_cast<float*>(to), a); }
+  static void finish_streams() { _mm_sfence(); }
+
+  static Floats add(Floats a, Floats b) { return _mm256_add_ps(a, b); }
+  static Floats subtract(Floats a, Floats b) { return _mm256_sub_ps(a, b); }
+  static Floats multiply(Floats a, Floats b) { return _mm256_mul_ps(a, b); }
+  static Floats divide(Floats a, Floats b) { return _mm256_div_ps(a, b); }
+
+  static Words no_words() { return _mm256_setzero_si256(); }
+  static Words larger_magnitude(Words running, Floats a) {
+    const Words magnitude =
+        _mm256_and_si256(_mm256_castps_si256(a), _mm256_set1_epi32(0x7fffffff));
+    return _mm256_max_epi32(running, magnitude);
+  }
+  static std::uint32_t largest(Words a) {
+    __m128i most = _mm_max_epi32(low_half(a), high_half(a));
+    most = _mm_max_epi32(most, _mm_shuffle_epi32(most, 0b01'00'11'10));
+    most = _mm_max_epi32(most, _mm_shuffle_epi32(most, 0b10'11'00'01));
+    return static_cast<std::uint32_t>(_mm_cvtsi128_si32(most));
+  }
+
+  static void store_int8(std::byte* to, Floats a) {
+    const Words rounded = _mm256_cvtps_epi32(a);
+    // The packing clamps to -128 ... 127.
+    const Words clamped = _mm256_max_epi32(rounded, _mm256_set1_epi32(-127));
+    const __m128i words = _mm_packs_epi32(low_half(clamped), high_half(clamped));
+    _mm_storeu_si64(to, _mm_packs_epi16(words, words));
+  }
+  static Floats load_int8(const std::byte* from) {
+    return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadu_si64(from)));
+  }
+
+  static void store_bf16(std::byte* to, Floats a) {
+    const Words bits = _mm256_castps_si256(a);
+    const Words odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
+    const Words bias = _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff));
+    const Words half = _mm256_srli_epi32(_mm256_add_epi32(bits, bias), 16);
+    const __m128i packed = _mm_packus_epi32(low_half(half), high_half(half));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(to), packed);
+  }
+  static Floats load_bf16(const std::byte* from) {
+    const __m128i half = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(half), 16));
+  }
+
+  static void store_fp16(std::byte* to, Floats a) {
+    const __m128i half = _mm256_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(to), half);
+  }
+  static Floats load_fp16(const std::byte* from) {
+    return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
+  }
+
+  static Words load_words(const void* from) {
+    return _mm256_loadu_si256(static_cast<const Words*>(from));
+  }
+  static void store_words(void* to, Words a) { _mm256_storeu_si256(static_cast<Words*>(to), a); }
+  static Words mix(Words running, Words next) {
+    const Words factor = _mm256_set1_epi32(static_cast<int>(0x9e3779b1U));
+    const Words product = _mm256_mullo_epi32(_mm256_xor_si256(running, next), factor);
+    return _mm256_or_si256(_mm256_slli_epi32(product, 15), _mm256_srli_epi32(product, 17));
+  }
+
+ private:
+  static __m128i low_half(Words a) { return _mm256_castsi256_si128(a); }
+  static __m128i high_half(Words a) { return _mm256_extracti128_si256(a, 1); }
+};
+
+}  // namespace daso::simd

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <immintrin.h>
+
+#include <cstddef>
+#include <cstdint>
+
+// As scalar.h, which says what each function means. Needs -mavx512f.
+namespace daso::simd {
+
+struct Avx512 {
+  static constexpr std::size_t kLanes = 16;
+  using Floats = __m512;
+  using Words = __m512i;
+
+  static Floats all(float value) { return _mm512_set1_ps(value); }
+  static Floats load(const void* from) { return _mm512_loadu_ps(from); }
+  static void store(void* to, Floats a) { _mm512_storeu_ps(to, a); }
+  static void stream(void* to, Floats a) { _mm512_stream_ps(static_cast<float*>(to), a); }
+  static void finish_streams() { _mm_sfence(); }
+
+  static Floats add(Floats a, Floats b) { return _mm512_add_ps(a, b); }
+  static Floats subtract(Floats a, Floats b) { return _mm512_sub_ps(a, b); }
+  static Floats multiply(Floats a, Floats b) { return _mm512_mul_ps(a, b); }
+  static Floats divide(Floats a, Floats b) { return _mm512_div_ps(a, b); }
+
+  static Words no_words() { return _mm512_setzero_si512(); }
+  static Words larger_magnitude(Words running, Floats a) {
+    const Words magnitude =
+        _mm512_and_si512(_mm512_castps_si512(a), _mm512_set1_epi32(0x7fffffff));
+    return _mm512_max_epi32(running, magnitude);
+  }
+  static std::uint32_t largest(Words a) {
+    return static_cast<std::uint32_t>(_mm512_reduce_max_epi32(a));
+  }
+
+  static void store_int8(std::byte* to, Floats a) {
+    const Words rounded = _mm512_cvtps_epi32(a);
+    // The narrowing clamps to -128 ... 127.
+    const Words clamped = _mm512_max_epi32(rounded, _mm512_set1_epi32(-127));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm512_cvtsepi32_epi8(clamped));
+  }
+  static Floats load_int8(const std::byte* from) {
+    const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
+    return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(bytes));
+  }
+
+  static void store_bf16(std::byte* to, Floats a) {
+    const Words bits = _mm512_castps_si512(a);
+    const Words odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
+    const Words bias = _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff));
+    const Words half = _mm512_srli_epi32(_mm512_add_epi32(bits, bias), 16);
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm512_cvtepi32_epi16(half));
+  }
+  static Floats load_bf16(const std::byte* from) {
+    const __m256i half = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(half), 16));
+  }
+
+  static void store_fp16(std::byte* to, Floats a) {
+    const __m256i half = _mm512_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), half);
+  }
+  static Floats load_fp16(const std::byte* from) {
+    return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)));
+  }
+
+  static Words load_words(const void* from) { return _mm512_loadu_si512(from); }
+  static void store_words(void* to, Words a) { _mm512_storeu_si512(to, a); }
+  static Words mix(Words running, Words next) {
+    const Words factor = _mm512_set1_epi32(static_cast<int>(0x9e3779b1U));
+    return _mm512_rol_epi32(_mm512_mullo_epi32(_mm512_xor_si512(running, next), factor), 15);
+  }
+};
+
+}  // namespace daso::simd

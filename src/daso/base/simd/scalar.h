@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <bit>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+// A vector of one element. The three files of this folder have the same interface, and kernels are
+// templates over it: written once, compiled per instruction set in files of their own. Every
+// operation rounds by itself, so all sets give the same bits; there is no fused multiply-add.
+//
+// Such a file must not use inline functions of the standard library or of ours that others use,
+// too: the linker keeps one copy, which could be the one with instructions that the machine lacks.
+namespace daso::simd {
+
+struct Scalar {
+  static constexpr std::size_t kLanes = 1;
+  using Floats = float;
+  using Words = std::uint32_t;  // the same lanes as 32-bit integers
+
+  static Floats all(float value) { return value; }
+  static Floats load(const void* from) { return copied<float>(from); }
+  static void store(void* to, Floats a) { std::memcpy(to, &a, sizeof a); }
+  static void stream(void* to, Floats a) { store(to, a); }
+  static void finish_streams() {}
+
+  static Floats add(Floats a, Floats b) { return a + b; }
+  static Floats subtract(Floats a, Floats b) { return a - b; }
+  static Floats multiply(Floats a, Floats b) { return a * b; }
+  static Floats divide(Floats a, Floats b) { return a / b; }
+
+  // The larger one of running and the magnitude of a, as bits: positive numbers are ordered like
+  // their bits, and NaN lies above infinity.
+  static Words no_words() { return 0; }
+  static Words larger_magnitude(Words running, Floats a) {
+    const Words magnitude = std::bit_cast<Words>(a) & 0x7fffffffU;
+    return magnitude > running ? magnitude : running;
+  }
+  static std::uint32_t largest(Words a) { return a; }
+
+  // Rounded half to even and clamped to -127 ... 127; a is finite.
+  static void store_int8(std::byte* to, Floats a) {
+    const long rounded = std::lrint(a);
+    const long clamped = rounded > 127 ? 127 : rounded < -127 ? -127 : rounded;
+    *to = static_cast<std::byte>(clamped);
+  }
+  static Floats load_int8(const std::byte* from) {
+    return static_cast<float>(static_cast<std::int8_t>(*from));
+  }
+
+  // Rounded to nearest even; a is finite, and so is what it rounds to.
+  static void store_bf16(std::byte* to, Floats a) {
+    const Words bits = std::bit_cast<Words>(a);
+    const auto half = static_cast<std::uint16_t>((bits + 0x7fffU + ((bits >> 16U) & 1U)) >> 16U);
+    std::memcpy(to, &half, sizeof half);
+  }
+  static Floats load_bf16(const std::byte* from) {
+    return std::bit_cast<float>(Words{copied<std::uint16_t>(from)} << 16U);
+  }
+
+  static void store_fp16(std::byte* to, Floats a) {
+    const Words bits = std::bit_cast<Words>(a);
+    const Words magnitude = bits & 0x7fffffffU;
+    Words half = 0;
+    if (magnitude >= 0x38800000U) {  // 2^-14, the smallest normal number
+      half = (magnitude - 0x38000000U + 0xfffU + ((magnitude >> 13U) & 1U)) >> 13U;
+    } else {  // a multiple of 2^-24
+      half = static_cast<Words>(std::lrint(std::bit_cast<float>(magnitude) * 0x1p24F));
+    }
+    const auto stored = static_cast<std::uint16_t>(half | ((bits >> 16U) & 0x8000U));
+    std::memcpy(to, &stored, sizeof stored);
+  }
+  static Floats load_fp16(const std::byte* from) {
+    const Words half = copied<std::uint16_t>(from);
+    const Words magnitude = half & 0x7fffU;
+    const Words sign = (half & 0x8000U) << 16U;
+    if (magnitude < 0x400U) {  // subnormal
+      const float value = static_cast<float>(magnitude) * 0x1p-24F;
+      return std::bit_cast<float>(std::bit_cast<Words>(value) | sign);
+    }
+    const Words exponent = magnitude >= 0x7c00U ? 0x70000000U : 0x38000000U;
+    return std::bit_cast<float>(((magnitude << 13U) + exponent) | sign);
+  }
+
+  // One step of a digest: reversible in both arguments, so a change of either is never lost. The
+  // rotation brings the high bits, which a product cannot spread, down to where the next one does.
+  static Words load_words(const void* from) { return copied<Words>(from); }
+  static void store_words(void* to, Words a) { std::memcpy(to, &a, sizeof a); }
+  static Words mix(Words running, Words next) {
+    const Words product = (running ^ next) * 0x9e3779b1U;
+    return (product << 15U) | (product >> 17U);
+  }
+
+ private:
+  template <typename T>
+  static T copied(const void* from) {
+    T value;
+    std::memcpy(&value, from, sizeof value);
+    return value;
+  }
+};
+
+}  // namespace daso::simd
