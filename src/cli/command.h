@@ -27,7 +27,9 @@ struct Command {
 // Each adds its own sub-command to `parent` and lives in a file of its name.
 Command add_run(CLI::App& parent);
 Command add_doctor(CLI::App& parent);
+Command add_schedule(CLI::App& parent);
 Command add_bench_comm(CLI::App& parent);
 Command add_bench_overlap(CLI::App& parent);
+Command add_bench_merge(CLI::App& parent);
 
 }  // namespace daso

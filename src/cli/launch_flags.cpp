@@ -70,6 +70,8 @@ void add_launch_flags(CLI::App& app, LaunchFlags& flags, Shape shape) {
       });
   add("--node-index", "I", "Start only this node's ranks; other machines start the others",
       [&](const std::string& text) { flags.node_index = parse_count("--node-index", text, 0); });
+  add("--cluster", "NAME", "Start the ranks on the nodes of this virtual cluster (docs/testbed.md)",
+      [&](const std::string& text) { flags.cluster = text; });
   add("--backend", "NAME", "How ranks talk: gloo, mpi, or self (a world of one)",
       [&](const std::string& text) {
         flags.backend = parse_choice("--backend", text, {"gloo", "mpi", "self"});
@@ -128,6 +130,7 @@ LaunchOptions launch_options(const LaunchFlags& flags, Shape shape) {
   options.node_index = flags.node_index;
   options.rendezvous = flags.rendezvous;
   options.interface = flags.interface;
+  options.cluster = flags.cluster;
   options.job_token = flags.job_token.empty()
                           ? find(this_environment(), "DASO_JOB_TOKEN").value_or("")
                           : flags.job_token;
@@ -148,6 +151,10 @@ WorldOptions world_options(const LaunchFlags& flags, const Place& place) {
   options.node_of_rank = flags.node_of_rank;
   if (place.launcher == "daso" || place.launcher == "none") return options;
 
+  require(flags.cluster.empty(),
+          "--cluster {} starts ranks on its nodes, but this is a rank that {} has started; leave "
+          "the flag out",
+          flags.cluster, place.launcher);
   if (!flags.job_token.empty()) options.place.job_token = flags.job_token;
   if (!flags.rendezvous.empty()) {
     // torchrun's variables already say where to meet, and its agent may be listening there.

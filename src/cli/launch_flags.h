@@ -30,6 +30,7 @@ struct LaunchFlags {
   std::string backend = "gloo";
   std::string rendezvous;
   std::string interface;
+  std::string cluster;
   std::string job_token;
   Seconds limit{60};
   Seconds grace{5};

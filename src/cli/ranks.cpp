@@ -35,7 +35,7 @@ int on_ranks(const RankJob& job, const Invocation& invocation,
   const std::optional<Place> place = place_from(this_environment());
   if (!place) {
     const std::vector<int> ranks = ranks_of_nodes(job.flags, job.shape);
-    const bool alone = ranks.size() == 1 && ranks.front() == 1;
+    const bool alone = ranks.size() == 1 && ranks.front() == 1 && job.flags.cluster.empty();
     if (!alone) return start_ranks(launch_options(job.flags, job.shape), invocation);
   }
   WorldOptions options = world_options(job.flags, place.value_or(Place{}));

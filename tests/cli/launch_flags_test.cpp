@@ -87,6 +87,13 @@ TEST(LaunchFlags, ReachTheLauncher) {
   EXPECT_EQ(options.grace, Seconds(0.5));
 }
 
+TEST(LaunchFlags, ClusterReachesTheLauncherAndNoOtherLaunchersRank) {
+  const LaunchFlags flags = parsed({"--cluster", "c"});
+  EXPECT_EQ(launch_options(flags, kTwoByTwo).cluster, "c");
+  EXPECT_NO_THROW(world_options(flags, place_of("daso", 4)));
+  EXPECT_THROW(world_options(flags, place_of("torchrun", 4)), ConfigError);
+}
+
 TEST(LaunchFlags, ReachTheRanks) {
   const LaunchFlags flags =
       parsed({"--timeout", "9", "--check-collectives", "--interface", "lo", "--nodes", "2"});

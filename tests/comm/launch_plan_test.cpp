@@ -78,6 +78,21 @@ TEST(LaunchPlan, RefusesWhatMakesNoSense) {
   EXPECT_THROW(validate(wrong), ConfigError);
 }
 
+TEST(LaunchPlan, AClustersRanksAreAllStartedHereAndMeetOnIt) {
+  LaunchOptions good = options({1, 1});
+  good.cluster = "c";
+  EXPECT_NO_THROW(validate(good));
+  for (auto spoil : std::vector<void (*)(LaunchOptions&)>{
+           [](LaunchOptions& wrong) { wrong.node_index = 0, wrong.rendezvous = "a:1"; },
+           [](LaunchOptions& wrong) { wrong.rendezvous = "a:1"; },
+           [](LaunchOptions& wrong) { wrong.interface = "eth0"; },
+           [](LaunchOptions& wrong) { wrong.backend = "mpi"; }}) {
+    LaunchOptions wrong = good;
+    spoil(wrong);
+    EXPECT_THROW(validate(wrong), ConfigError);
+  }
+}
+
 TEST(Mpirun, TellsARankWhatItReadsBackAsItsPlace) {
   Environment told = mpirun_environment({{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "h"}},
                                         {{"127.0.0.1", 4000}, "secret"});

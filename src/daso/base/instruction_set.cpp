@@ -1,7 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daso/base/instruction_set.h"
 
+#ifdef __x86_64__
+#include <cpuid.h>
+#endif
+
 namespace daso {
+
+#ifdef __x86_64__
+namespace {
+
+// Clang's __builtin_cpu_supports() does not know it.
+bool has_f16c() {
+  unsigned a = 0;
+  unsigned b = 0;
+  unsigned c = 0;
+  unsigned d = 0;
+  return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
+}
+
+}  // namespace
+#endif
 
 std::string_view name_of(InstructionSet set) {
   switch (set) {
@@ -21,7 +40,7 @@ bool is_supported(InstructionSet set) {
     case InstructionSet::kAvx512:
       return __builtin_cpu_supports("avx512f") != 0;
     case InstructionSet::kAvx2:
-      return __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("f16c") != 0;
+      return __builtin_cpu_supports("avx2") != 0 && has_f16c();
     case InstructionSet::kScalar:
       break;
   }

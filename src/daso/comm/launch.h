@@ -15,6 +15,7 @@ struct LaunchOptions {
   std::optional<int> node_index;     // start only this node's ranks; other launchers start the rest
   std::string rendezvous;            // HOST:PORT; empty: a free port of this machine
   std::string interface;             // device whose address the store listens on; empty: see below
+  std::string cluster;               // start the ranks on the nodes of this virtual cluster
   std::string job_token;             // empty: made up here
   std::string backend = "gloo";      // mpi goes through mpirun
   Seconds limit{60};                 // for what the launcher itself waits for
@@ -31,7 +32,8 @@ struct LaunchOptions {
 // themselves, then SIGTERM, then after the grace time SIGKILL. No process and no port stays behind,
 // also when the launcher itself is killed.
 //
-// With all ranks on this machine (no node_index) the store listens on loopback only.
+// With all ranks on this machine (no node_index) the store listens on loopback only; on a cluster,
+// on the address of its first node.
 int launch(const LaunchOptions& options);
 
 }  // namespace daso

@@ -179,7 +179,7 @@ std::vector<int> regroup(const Store& next, const std::vector<int>& survivors, i
   // Who leads waits until its limit for those that are slow; the others wait a little longer.
   const auto text = await(next, "members", Deadline(limit + Seconds(1)), nullptr);
   if (!text) throw PeerError("the ranks that are left did not find each other in time");
-  const auto members = json::parse(*text).get<std::vector<int>>();
+  auto members = json::parse(*text).get<std::vector<int>>();
   if (std::find(members.begin(), members.end(), old_rank) == members.end()) {
     throw PeerError(fmt::format("the other ranks went on without rank {}: it was late", old_rank));
   }

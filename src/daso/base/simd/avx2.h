@@ -15,12 +15,8 @@ struct Avx2 {
   using Words = __m256i;
 
   static Floats all(float value) { return _mm256_set1_ps(value); }
-  static Floats load(const void* from) {
-    return _mm256_loadu_ps(static_cast<const float*>(from));
-  }
+  static Floats load(const void* from) { return _mm256_loadu_ps(static_cast<const float*>(from)); }
   static void store(void* to, Floats a) { _mm256_storeu_ps(static_cast<float*>(to), a); }
-  static void stream(void* to, Floats a) { _mm256_stream_ps(static_cast<float*>(to), a); }
-  static void finish_streams() { _mm_sfence(); }
 
   static Floats add(Floats a, Floats b) { return _mm256_add_ps(a, b); }
   static Floats subtract(Floats a, Floats b) { return _mm256_sub_ps(a, b); }
@@ -29,8 +25,7 @@ struct Avx2 {
 
   static Words no_words() { return _mm256_setzero_si256(); }
   static Words larger_magnitude(Words running, Floats a) {
-    const Words magnitude =
-        _mm256_and_si256(_mm256_castps_si256(a), _mm256_set1_epi32(0x7fffffff));
+    const Words magnitude = _mm256_and_si256(_mm256_castps_si256(a), _mm256_set1_epi32(0x7fffffff));
     return _mm256_max_epi32(running, magnitude);
   }
   static std::uint32_t largest(Words a) {

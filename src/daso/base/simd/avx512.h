@@ -17,8 +17,6 @@ struct Avx512 {
   static Floats all(float value) { return _mm512_set1_ps(value); }
   static Floats load(const void* from) { return _mm512_loadu_ps(from); }
   static void store(void* to, Floats a) { _mm512_storeu_ps(to, a); }
-  static void stream(void* to, Floats a) { _mm512_stream_ps(static_cast<float*>(to), a); }
-  static void finish_streams() { _mm_sfence(); }
 
   static Floats add(Floats a, Floats b) { return _mm512_add_ps(a, b); }
   static Floats subtract(Floats a, Floats b) { return _mm512_sub_ps(a, b); }
@@ -27,8 +25,7 @@ struct Avx512 {
 
   static Words no_words() { return _mm512_setzero_si512(); }
   static Words larger_magnitude(Words running, Floats a) {
-    const Words magnitude =
-        _mm512_and_si512(_mm512_castps_si512(a), _mm512_set1_epi32(0x7fffffff));
+    const Words magnitude = _mm512_and_si512(_mm512_castps_si512(a), _mm512_set1_epi32(0x7fffffff));
     return _mm512_max_epi32(running, magnitude);
   }
   static std::uint32_t largest(Words a) {

@@ -23,8 +23,6 @@ struct Scalar {
   static Floats all(float value) { return value; }
   static Floats load(const void* from) { return copied<float>(from); }
   static void store(void* to, Floats a) { std::memcpy(to, &a, sizeof a); }
-  static void stream(void* to, Floats a) { store(to, a); }
-  static void finish_streams() {}
 
   static Floats add(Floats a, Floats b) { return a + b; }
   static Floats subtract(Floats a, Floats b) { return a - b; }
@@ -52,7 +50,7 @@ struct Scalar {
 
   // Rounded to nearest even; a is finite, and so is what it rounds to.
   static void store_bf16(std::byte* to, Floats a) {
-    const Words bits = std::bit_cast<Words>(a);
+    const auto bits = std::bit_cast<Words>(a);
     const auto half = static_cast<std::uint16_t>((bits + 0x7fffU + ((bits >> 16U) & 1U)) >> 16U);
     std::memcpy(to, &half, sizeof half);
   }
@@ -61,7 +59,7 @@ struct Scalar {
   }
 
   static void store_fp16(std::byte* to, Floats a) {
-    const Words bits = std::bit_cast<Words>(a);
+    const auto bits = std::bit_cast<Words>(a);
     const Words magnitude = bits & 0x7fffffffU;
     Words half = 0;
     if (magnitude >= 0x38800000U) {  // 2^-14, the smallest normal number

@@ -9,6 +9,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 
 #include "daso/base/error.h"
 #include "daso/base/text.h"
@@ -25,6 +26,7 @@ bool is_file(const std::string& path) {
 
 std::vector<char*> pointers(std::vector<std::string>& texts) {
   std::vector<char*> list;
+  list.reserve(texts.size() + 1);
   for (std::string& text : texts) list.push_back(text.data());
   list.push_back(nullptr);
   return list;
@@ -34,6 +36,8 @@ struct ChildSide {
   const char* path;
   char* const* arguments;
   char* const* environment;
+  const Namespaces* node;
+  const char* folder;
   const sigset_t* mask;
   int output;
   int error;
@@ -44,13 +48,16 @@ struct ChildSide {
 // Between fork and exec, where only async-signal-safe calls are allowed.
 [[noreturn]] void become_program(const ChildSide& side) {
   ::setpgid(0, 0);
+  // Our number as the launcher knows it. On a node of a cluster getpid() tells another, and so does
+  // its /proc.
   std::array<char, 16> digits{};
-  std::size_t begin = digits.size();
-  digits[--begin] = '\n';
-  for (pid_t left = ::getpid(); left > 0; left /= 10) {
-    digits[--begin] = static_cast<char>('0' + left % 10);
+  const ssize_t count = ::readlink("/proc/self", digits.data(), digits.size() - 1);
+  bool ready = count > 0;
+  if (ready) {
+    digits[static_cast<std::size_t>(count)] = '\n';
+    ready = ::write(side.announce_to, digits.data(), static_cast<std::size_t>(count) + 1) > 0;
   }
-  bool ready = ::write(side.announce_to, &digits[begin], digits.size() - begin) > 0;
+  ready = ready && (side.node == nullptr || enter(*side.node, side.folder));
   const int nothing = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
   ready = ready && ::dup2(nothing, STDIN_FILENO) >= 0 && ::dup2(side.output, STDOUT_FILENO) >= 0 &&
           ::dup2(side.error, STDERR_FILENO) >= 0;
@@ -92,7 +99,7 @@ std::string find_program(const std::string& name, const Environment& environment
   }
   bool seen = false;
   for (const std::string& folder : folders) {
-    const std::string path = folder.empty() ? name : folder + "/" + name;
+    std::string path = folder.empty() ? name : fmt::format("{}/{}", folder, name);
     if (!is_file(path)) continue;
     if (::access(path.c_str(), X_OK) == 0) return path;
     seen = true;
@@ -109,17 +116,28 @@ ChildProcess::ChildProcess(const ProgramCall& call, const sigset_t& mask, int an
   ::fcntl(failure.read.get(), F_SETFL, 0);  // here we do wait
   std::vector<std::string> arguments = call.arguments;
   std::vector<std::string> variables;
-  for (const auto& [name, value] : call.environment) variables.push_back(name + "=" + value);
+  for (const auto& [name, value] : call.environment) {
+    variables.push_back(fmt::format("{}={}", name, value));
+  }
   const std::vector<char*> argument_list = pointers(arguments);
   const std::vector<char*> variable_list = pointers(variables);
-  const ChildSide side{
-      call.path.c_str(),  argument_list.data(), variable_list.data(), &mask,
-      output.write.get(), error.write.get(),    announce_to,          failure.write.get()};
-  pid_ = ::fork();
+  const std::string folder = std::filesystem::current_path();
+  const ChildSide side{.path = call.path.c_str(),
+                       .arguments = argument_list.data(),
+                       .environment = variable_list.data(),
+                       .node = call.node,
+                       .folder = folder.c_str(),
+                       .mask = &mask,
+                       .output = output.write.get(),
+                       .error = error.write.get(),
+                       .announce_to = announce_to,
+                       .failure_to = failure.write.get()};
+  pid_ = call.node == nullptr ? ::fork() : fork_into(call.node->processes);
   if (pid_ == 0) become_program(side);
   if (pid_ < 0) {
-    throw Error(fmt::format("cannot start '{}': {}; the machine or the user has too many processes",
-                            call.path, std::strerror(errno)));
+    throw Error(fmt::format("cannot start '{}': {}; {}", call.path, std::strerror(errno),
+                            call.node == nullptr ? "the machine or the user has too many processes"
+                                                 : "has the cluster's node just ended?"));
   }
   ::setpgid(pid_, pid_);  // both sides do it, so that it is done whoever comes first
   failure.write.close();

@@ -10,6 +10,7 @@
 
 #include "daso/base/environment.h"
 #include "daso/base/file_descriptor.h"
+#include "daso/comm/launch/cluster.h"
 
 namespace daso {
 
@@ -27,6 +28,7 @@ struct ProgramCall {
   std::string path;
   std::vector<std::string> arguments;  // the first is the program's name
   Environment environment;
+  const Namespaces* node = nullptr;  // to run there; none: here
 };
 
 // How a process ended.

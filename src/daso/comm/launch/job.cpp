@@ -25,13 +25,19 @@ std::string token_for(const LaunchOptions& options) {
   return options.job_token.empty() && !several ? make_token() : options.job_token;
 }
 
+std::vector<ClusterNode> cluster_for(const LaunchOptions& options) {
+  if (options.cluster.empty()) return {};
+  return open_cluster(options.cluster, static_cast<int>(options.ranks_per_node.size()));
+}
+
 }  // namespace
 
 Job::Job(const LaunchOptions& options)
     : options_(options),
       spots_(own_spots(options)),
+      cluster_(cluster_for(options)),
       guardian_(options.grace),
-      store_(options),
+      store_(options, cluster_.empty() ? nullptr : &cluster_.front()),
       address_{store_.address(), token_for(options)},
       terminal_(::isatty(STDOUT_FILENO) != 0),
       output_(STDOUT_FILENO),
@@ -40,6 +46,11 @@ Job::Job(const LaunchOptions& options)
                    .keep_survivors = options.keep_survivors,
                    .on_bad_end = [this](const RankEnd& end) { on_bad_end(end); }},
                   signals_, {&output_, &error_}) {}
+
+const Namespaces* Job::home_of(const RankSpot& spot) const {
+  if (cluster_.empty()) return nullptr;
+  return &cluster_[static_cast<std::size_t>(spot.node)].namespaces;
+}
 
 void Job::listen_to(const RankSpot& spot, FileDescriptor output, FileDescriptor error) {
   LastLines* last = &last_lines_[spot.rank];

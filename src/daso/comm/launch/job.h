@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "daso/comm/launch/cluster.h"
 #include "daso/comm/launch/exit_rule.h"
 #include "daso/comm/launch/guardian.h"
 #include "daso/comm/launch/job_store.h"
@@ -25,6 +26,8 @@ class Job {
 
   const std::vector<RankSpot>& spots() const { return spots_; }
   const JobAddress& address() const { return address_; }
+  // Where a rank is to run; none: here.
+  const Namespaces* home_of(const RankSpot& spot) const;
   const sigset_t& mask() const { return signals_.mask_before(); }
   int announce_to() const { return guardian_.descriptor(); }
   Supervisor& supervisor() { return supervisor_; }
@@ -52,6 +55,7 @@ class Job {
 
   const LaunchOptions& options_;
   std::vector<RankSpot> spots_;
+  std::vector<ClusterNode> cluster_;  // by node; empty: on this machine itself
   SignalInbox signals_;
   Guardian guardian_;
   JobStore store_;

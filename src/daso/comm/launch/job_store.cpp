@@ -12,6 +12,11 @@ constexpr Seconds kLookEvery{0.05};
 
 std::string done_key(int node) { return fmt::format("launcher/{}/done", node); }
 
+FileDescriptor listen_on_node(const ClusterNode& node) {
+  const NetworkVisit visit(node.namespaces.network);
+  return listen_on({node.address, 0});
+}
+
 FileDescriptor listen_for(const LaunchOptions& options, bool several) {
   Address address{"127.0.0.1", 0};
   if (!options.rendezvous.empty()) address = parse_address(options.rendezvous);
@@ -29,22 +34,26 @@ FileDescriptor listen_for(const LaunchOptions& options, bool several) {
 
 }  // namespace
 
-JobStore::JobStore(const LaunchOptions& options)
+JobStore::JobStore(const LaunchOptions& options, const ClusterNode* first)
     : nodes_(static_cast<int>(options.ranks_per_node.size())),
       node_(options.node_index.value_or(0)),
-      several_(options.node_index.has_value() && nodes_ > 1) {
+      several_(options.node_index.has_value() && nodes_ > 1),
+      first_(first) {
   if (several_ && node_ > 0) {
     address_ = parse_address(options.rendezvous);
     // Later it only reports: whoever cannot be reached then must not hold up the end of the job.
     store_ = Store::connect(address_, options.limit, options.grace);
   } else {
-    listening_ = listen_for(options, several_);
+    listening_ = first_ == nullptr ? listen_for(options, several_) : listen_on_node(*first_);
     address_ = bound_address(listening_);
   }
 }
 
 void JobStore::open(const std::string& job_token) {
   if (store_) return;
+  // The host is its own first client, and can reach its address only from there.
+  std::optional<NetworkVisit> visit;
+  if (first_ != nullptr) visit.emplace(first_->namespaces.network);
   store_ = Store::host(std::move(listening_));
   mark_job(*store_, job_token);
 }

@@ -6,8 +6,9 @@
 #include <string>
 
 #include "daso/base/file_descriptor.h"
-#include "daso/comm/launch/exit_rule.h"
 #include "daso/comm/launch.h"
+#include "daso/comm/launch/cluster.h"
+#include "daso/comm/launch/exit_rule.h"
 #include "daso/comm/network.h"
 #include "daso/comm/store.h"
 
@@ -17,8 +18,9 @@ namespace daso {
 class JobStore {
  public:
   // Listens or connects. Starts no thread where it listens, so that ranks can be forked before
-  // open(): who connects meanwhile waits.
-  explicit JobStore(const LaunchOptions& options);
+  // open(): who connects meanwhile waits. On a cluster the store is at home on its first node,
+  // which must outlive us.
+  JobStore(const LaunchOptions& options, const ClusterNode* first);
 
   const Address& address() const { return address_; }  // for the ranks
 
@@ -38,6 +40,7 @@ class JobStore {
   int nodes_;
   int node_;  // whose launcher this is; 0 where it is the only one
   bool several_;
+  const ClusterNode* first_;  // none: on this machine
   FileDescriptor listening_;
   Address address_;
   std::optional<Store> store_;

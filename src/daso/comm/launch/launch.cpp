@@ -22,9 +22,11 @@ int launch_ranks(const LaunchOptions& options) {
   const std::string program = find_program(options.command.front(), inherited);
   Job job(options);
   for (const RankSpot& spot : job.spots()) {
-    ChildProcess rank(
-        {program, options.command, rank_environment(inherited, options, spot, job.address())},
-        job.mask(), job.announce_to());
+    ChildProcess rank({.path = program,
+                       .arguments = options.command,
+                       .environment = rank_environment(inherited, options, spot, job.address()),
+                       .node = job.home_of(spot)},
+                      job.mask(), job.announce_to());
     job.listen_to(spot, rank.take_output(), rank.take_error());
     job.supervisor().add_process(spot.rank, std::move(rank));
   }

@@ -36,6 +36,12 @@ void validate(const LaunchOptions& options) {
             "rendezvous {} has port 0; several launchers need a port that all of them know",
             options.rendezvous);
   }
+  if (!options.cluster.empty()) {
+    require(!options.node_index && options.rendezvous.empty() && options.interface.empty(),
+            "a cluster's ranks are all started here and meet on its first node; leave node index, "
+            "rendezvous and interface out");
+    require(options.backend != "mpi", "backend mpi cannot start ranks on a cluster; use gloo");
+  }
   if (options.backend == "mpi") {
     require(!options.node_index,
             "backend mpi starts ranks on this machine only; for several machines call mpirun "

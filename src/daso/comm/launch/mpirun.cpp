@@ -95,10 +95,9 @@ Environment mpirun_environment(Environment inherited, const JobAddress& job) {
 
 std::optional<RankEnd> failed_rank(const std::string& report, int exit_code) {
   static const std::regex kBySignal(
-      "process rank (\\d+) with PID \\d+ on node \\S+ exited on signal (\\d+)");
-  static const std::regex kByCode(
-      "Process name: \\[\\[\\d+,\\d+\\],(\\d+)\\]\\s+Exit code:\\s+(\\d+)");
-  static const std::regex kByAbort("MPI_ABORT was invoked on rank (\\d+)");
+      R"(process rank (\d+) with PID \d+ on node \S+ exited on signal (\d+))");
+  static const std::regex kByCode(R"(Process name: \[\[\d+,\d+\],(\d+)\]\s+Exit code:\s+(\d+))");
+  static const std::regex kByAbort(R"(MPI_ABORT was invoked on rank (\d+))");
   std::smatch found;
   if (std::regex_search(report, found, kBySignal)) {
     return RankEnd{.rank = std::stoi(found[1]), .signal = std::stoi(found[2])};

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daso/comm/launch/output.h"
 
-#include <limits.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <climits>
 #include <utility>
 
 #include "daso/base/error.h"
@@ -14,8 +14,8 @@ namespace daso {
 namespace {
 
 constexpr std::size_t kKeptLines = 10;
-constexpr std::size_t kKeptBytes = 1000;          // of each of them
-constexpr std::size_t kLongestPiece = 64 * 1024;  // a longer line passes in pieces
+constexpr std::size_t kKeptBytes = 1000;        // of each of them
+constexpr std::size_t kLongestPiece = 1 << 16;  // a longer line passes in pieces
 
 std::string_view without_line_end(std::string_view line) {
   while (!line.empty() && (line.back() == '\n' || line.back() == '\r')) line.remove_suffix(1);

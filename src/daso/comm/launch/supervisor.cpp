@@ -47,7 +47,7 @@ void Supervisor::run() {
     if (turn(quiet.left())) break;
     if (sinks_wait()) quiet = Deadline(kTimeForLastWords);
   }
-  for (Stream& stream : streams_) stream.on_end();
+  for (const Stream& stream : streams_) stream.on_end();
   streams_.clear();
 }
 
@@ -152,7 +152,7 @@ void Supervisor::tell(int signal, bool asked) {
 }
 
 void Supervisor::read_from(Stream& stream) {
-  static constexpr std::size_t kBytes = 64 * 1024;
+  static constexpr std::size_t kBytes = 1 << 16;
   std::array<char, kBytes> bytes;
   const ssize_t count = ::read(stream.descriptor.get(), bytes.data(), bytes.size());
   if (count > 0) {

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <random>
+
+#include "cli/aligned_vector.h"
+#include "cli/command.h"
+#include "cli/copy_speed.h"
+#include "cli/table.h"
+#include "cli/values.h"
+#include "daso/base/error.h"
+#include "daso/base/seconds.h"
+#include "daso/global/merge.h"
+#include "daso/optim/sgd_kernel.h"
+
+namespace daso {
+namespace {
+
+using json = nlohmann::ordered_json;
+
+struct BenchMergeOptions {
+  int parameters = 25'600'000;  // as many as ResNet-50 has
+  std::string wire = "int8";
+  std::string merge = "corrected";
+  int iterations = 30;
+  bool json = false;
+};
+
+std::vector<std::string> wire_names() {
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < kWires; ++i) names.emplace_back(name_of(static_cast<Wire>(i)));
+  return names;
+}
+
+// A model's worth of numbers, such as an exchange finds them.
+struct Model {
+  Wire wire;
+  AlignedVector<float> parameters;
+  AlignedVector<float> anchor;
+  AlignedVector<float> sent;  // the parameters at the start; paper alone reads them
+  AlignedVector<float> gradients;
+  AlignedVector<float> velocity;
+  AlignedVector<std::byte> own;
+  AlignedVector<std::byte> back;
+
+  Model(Wire kind, std::size_t elements)
+      : wire(kind),
+        parameters(elements),
+        anchor(elements),
+        sent(elements),
+        gradients(elements),
+        velocity(elements),
+        own(encoded_bytes(kind, elements)),
+        back(own.size()) {
+    std::minstd_rand random(1);
+    std::uniform_real_distribution<float> any(-1, 1);
+    for (std::size_t i = 0; i < elements; ++i) {
+      anchor[i] = any(random);
+      gradients[i] = any(random);
+      parameters[i] = anchor[i] - 1e-3F * gradients[i];
+    }
+    sent = parameters;
+    encode_own();
+    back = own;
+  }
+
+  void encode_own() {
+    if (!encode(wire, parameters, anchor, own)) throw Error("the numbers of the bench overflow");
+  }
+};
+
+// One kernel: what it must read and write at least, and how fast it was.
+struct Candidate {
+  std::string name;
+  std::size_t bytes = 0;
+  std::function<void()> run;
+  double seconds = std::numeric_limits<double>::infinity();       // best of the rounds
+  double copy_seconds = std::numeric_limits<double>::infinity();  // of a copy of as many bytes
+
+  double share() const { return copy_seconds / seconds; }
+};
+
+std::vector<Candidate> candidates_of(Model& model, const std::string& rule) {
+  const std::size_t floats = model.parameters.size() * sizeof(float);
+  const std::size_t encoded = model.own.size();
+  const Merge merge{model.wire, model.own, model.back, model.parameters, model.anchor};
+  const auto corrected = [merge] { merge_corrected(merge); };
+  const auto paper = [merge, &model] {
+    merge_paper(merge, {.sent = model.sent, .staleness = 1, .peers = 4});
+  };
+  const auto update = [&model] {
+    const SgdStep step{.learning_rate = 1e-6F, .momentum = 0.9F, .weight_decay = 1e-4F};
+    sgd_update(step, model.gradients, model.parameters, model.velocity);
+  };
+  std::vector<Candidate> all;
+  // Reads parameters and anchor.
+  all.push_back({"encode", 2 * floats + encoded, [&model] { model.encode_own(); }});
+  // Reads both encoded forms; reads and writes parameters and anchor.
+  if (rule == "paper") {
+    all.push_back({"merge", 5 * floats + 2 * encoded, paper});  // and reads what was sent
+  } else {
+    all.push_back({"merge", 4 * floats + 2 * encoded, corrected});
+  }
+  // Reads the gradients; reads and writes parameters and momentum.
+  all.push_back({"update", 5 * floats, update});
+  return all;
+}
+
+// Copies and kernels take turns, so that all see the same state of the machine.
+void measure(std::vector<Candidate>& candidates, int iterations) {
+  std::size_t most = 0;
+  for (const Candidate& one : candidates) most = std::max(most, one.bytes);
+  CopySpeed copy(most);
+  for (int i = 0; i < iterations; ++i) {
+    for (Candidate& one : candidates) {
+      one.copy_seconds = std::min(one.copy_seconds, copy.seconds(one.bytes));
+      const auto start = Clock::now();
+      one.run();
+      one.seconds = std::min(one.seconds, since(start).count());
+    }
+  }
+}
+
+void print_table(const std::vector<Candidate>& candidates) {
+  const Table table({{"kernel", 8, /*left=*/true},
+                     {"bytes", 10},
+                     {"time", 10},
+                     {"GB/s", 8},
+                     {"copy GB/s", 9},
+                     {"share", 6}});
+  fmt::print("{}\n", table.header());
+  for (const Candidate& one : candidates) {
+    const auto bytes = static_cast<double>(one.bytes);
+    fmt::print("{}\n", table.row({one.name, std::to_string(one.bytes), format_seconds(one.seconds),
+                                  format_gigabytes(bytes / one.seconds),
+                                  format_gigabytes(bytes / one.copy_seconds),
+                                  fmt::format("{:.3f}", one.share())}));
+  }
+}
+
+json json_of(const std::vector<Candidate>& candidates) {
+  json all = json::array();
+  for (const Candidate& one : candidates) {
+    all.push_back({{"kernel", one.name},
+                   {"bytes", one.bytes},
+                   {"seconds", one.seconds},
+                   {"copy_seconds", one.copy_seconds},
+                   {"share", one.share()}});
+  }
+  return all;
+}
+
+int act(const BenchMergeOptions& options) {
+  // Whole blocks, as a flat model has them.
+  const auto asked = static_cast<std::size_t>(options.parameters);
+  const std::size_t elements = (asked + kBlockElements - 1) / kBlockElements * kBlockElements;
+  Model model(find_wire(options.wire).value(), elements);
+  std::vector<Candidate> candidates = candidates_of(model, options.merge);
+  measure(candidates, options.iterations);
+  const std::string_view set = name_of(best_instruction_set());
+  if (!options.json) {
+    fmt::print("{} parameters, wire {}, merge {}, {}, one thread\n\n", elements, options.wire,
+               options.merge, set);
+    print_table(candidates);
+    return kExitOk;
+  }
+  const json report = {{"command", "bench merge"},      {"parameters", elements},
+                       {"wire", options.wire},          {"merge", options.merge},
+                       {"instruction_set", set},        {"iterations", options.iterations},
+                       {"results", json_of(candidates)}};
+  fmt::print("{}\n", report.dump(2));
+  return kExitOk;
+}
+
+}  // namespace
+
+Command add_bench_merge(CLI::App& parent) {
+  CLI::App* app = parent.add_subcommand("merge", "Passes over a model, against a copy of memory");
+  const auto options = std::make_shared<BenchMergeOptions>();
+  const auto add = [app](const char* name, const char* type, const char* meaning, auto take) {
+    return app->add_option_function<std::string>(name, take, meaning)->type_name(type);
+  };
+  add("--parameters", "N", "Elements of the model", [=](const std::string& text) {
+    options->parameters = parse_count("--parameters", text, 1);
+  })->default_str(std::to_string(options->parameters));
+  add("--wire", "WIRE", "What travels: fp32, bf16, fp16, int8", [=](const std::string& text) {
+    options->wire = parse_choice("--wire", text, wire_names());
+  })->default_str(options->wire);
+  add("--merge", "RULE", "How it is merged: corrected, paper", [=](const std::string& text) {
+    options->merge = parse_choice("--merge", text, {"corrected", "paper"});
+  })->default_str(options->merge);
+  add("--iterations", "N", "Rounds of which the best counts", [=](const std::string& text) {
+    options->iterations = parse_count("--iterations", text, 1);
+  })->default_str(std::to_string(options->iterations));
+  app->add_flag("--json", options->json, "Print one JSON object");
+  app->footer("docs/measuring.md defines every number.");
+  return {app, [options](const Invocation&) { return act(*options); }};
+}
+
+}  // namespace daso

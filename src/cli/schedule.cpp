@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "cli/command.h"
+#include "cli/numbers.h"
+#include "cli/table.h"
+#include "cli/values.h"
+#include "daso/base/error.h"
+#include "daso/base/text.h"
+#include "daso/global/preset.h"
+#include "daso/global/trajectory.h"
+
+namespace daso {
+namespace {
+
+using json = nlohmann::ordered_json;
+
+constexpr int kEpochs = 10;
+constexpr std::int64_t kMostSteps = 100'000'000;  // the command walks through all of them
+
+// What was given; what was not comes from the preset.
+struct ScheduleFlags {
+  bool paper = false;
+  std::optional<ScheduleKind> kind;
+  std::optional<int> skip;
+  std::optional<int> wait;
+  std::optional<double> alpha;
+  std::optional<int> patience;
+  std::optional<double> threshold;
+  std::optional<int> warmup_epochs;
+  std::optional<int> cooldown_epochs;
+  std::optional<int> epochs;
+  std::optional<double> peak;
+  std::vector<double> rates;   // one a step
+  std::vector<double> losses;  // one an epoch
+  int batches = 100;
+  int nodes = 2;
+  bool json = false;
+};
+
+// A flag that would change nothing is a mistake.
+void refuse_idle_flags(const ScheduleFlags& flags, ScheduleKind kind) {
+  const auto belongs = [&](bool given, const char* flag, ScheduleKind owner) {
+    require(!given || kind == owner, "{} belongs to --schedule {}, this one is {}", flag,
+            name_of(owner), name_of(kind));
+  };
+  belongs(flags.alpha.has_value(), "--alpha", ScheduleKind::kRate);
+  belongs(flags.patience.has_value(), "--patience", ScheduleKind::kPlateau);
+  belongs(flags.threshold.has_value(), "--threshold", ScheduleKind::kPlateau);
+  belongs(!flags.losses.empty(), "--losses", ScheduleKind::kPlateau);
+  require(kind != ScheduleKind::kPlateau || !flags.losses.empty(),
+          "--schedule plateau follows the training loss: give one an epoch with --losses");
+  require(flags.rates.empty() || !flags.peak,
+          "--learning-rates gives the rate of every step, --lr the peak of the default function; "
+          "give one of them");
+}
+
+int epochs_of(const ScheduleFlags& flags) {
+  if (flags.epochs) return *flags.epochs;
+  if (!flags.losses.empty()) return static_cast<int>(flags.losses.size());
+  if (flags.rates.empty()) return kEpochs;
+  // Rounded up: a last epoch that is not full is refused for its missing rates.
+  return static_cast<int>((flags.rates.size() - 1) / static_cast<std::size_t>(flags.batches)) + 1;
+}
+
+void check_amounts(const ScheduleFlags& flags, int epochs) {
+  const std::int64_t steps = std::int64_t{epochs} * flags.batches;
+  require(steps <= kMostSteps,
+          "{} epochs of {} steps are too many to walk through, the limit is {} steps", epochs,
+          flags.batches, kMostSteps);
+  require(flags.losses.empty() || std::cmp_equal(flags.losses.size(), epochs),
+          "--losses takes one loss an epoch: {} for this run, got {}", epochs, flags.losses.size());
+  require(flags.rates.empty() || std::cmp_equal(flags.rates.size(), steps),
+          "--learning-rates takes one rate a step: {} for {} epochs of {} steps, got {}", steps,
+          epochs, flags.batches, flags.rates.size());
+  require(std::all_of(flags.rates.begin(), flags.rates.end(),
+                      [](double rate) { return std::isfinite(rate); }),
+          "--learning-rates takes finite numbers only");
+}
+
+LearningRate rate_of(const ScheduleFlags& flags, int epochs) {
+  if (!flags.rates.empty()) {
+    return
+        [rates = flags.rates](std::int64_t step) { return rates[static_cast<std::size_t>(step)]; };
+  }
+  WarmupCosine options{.warmup_steps = flags.batches,
+                       .steps = std::int64_t{epochs} * flags.batches};
+  options.peak = flags.peak.value_or(options.peak);
+  validate(options);
+  return [options](std::int64_t step) { return learning_rate(options, step); };
+}
+
+struct Resolved {
+  ScheduleOptions options;
+  Course course;
+  int nodes = 1;
+};
+
+Resolved resolve(const ScheduleFlags& flags) {
+  const Preset preset = flags.paper ? paper_preset() : default_preset(flags.nodes);
+  Resolved resolved{.nodes = flags.nodes};
+  ScheduleOptions& options = resolved.options;
+  options.kind = flags.kind.value_or(preset.schedule);
+  refuse_idle_flags(flags, options.kind);
+  const int epochs = epochs_of(flags);
+  check_amounts(flags, epochs);
+  resolved.course = {.batches = flags.batches,
+                     .rate = rate_of(flags, epochs),
+                     .loss = [losses = flags.losses](int epoch) {
+                       return losses.empty() ? 0 : losses[static_cast<std::size_t>(epoch)];
+                     }};
+  const Peak peak = peak_of(resolved.course.rate, std::int64_t{epochs} * flags.batches);
+  options.cadence = {.skip = flags.skip.value_or(preset.cadence.skip),
+                     .wait = flags.wait.value_or(preset.cadence.wait)};
+  options.stall.patience = flags.patience.value_or(options.stall.patience);
+  options.stall.threshold = flags.threshold.value_or(options.stall.threshold);
+  options.alpha = flags.alpha.value_or(peak.rate);
+  const int until_peak = warmup_epochs_until(peak.step, flags.batches);
+  options.phases = {
+      .epochs = epochs,
+      .warmup = flags.warmup_epochs.value_or(preset.warmup_epochs.value_or(until_peak)),
+      .cooldown = flags.cooldown_epochs.value_or(preset.cooldown_epochs)};
+  return resolved;
+}
+
+struct Total {
+  std::int64_t exchanges = 0;
+  std::int64_t agreements = 0;
+};
+
+Total total_of(const std::vector<EpochTrajectory>& epochs) {
+  Total total;
+  for (const EpochTrajectory& epoch : epochs) {
+    total.exchanges += epoch.exchanges;
+    total.agreements += epoch.agreements;
+  }
+  return total;
+}
+
+std::vector<std::string> warnings_of(const Resolved& resolved) {
+  return warnings_for({.nodes = resolved.nodes,
+                       .schedule = resolved.options.kind,
+                       .cadence = resolved.options.cadence});
+}
+
+json json_of(const EpochTrajectory& epoch) {
+  json starts = json::array();
+  for (const auto& [step, skip] : epoch.starts) starts.push_back({step, skip});
+  return {{"phase", name_of(epoch.plan.phase)},
+          {"skip", epoch.plan.cadence.skip},
+          {"wait", epoch.plan.cadence.wait},
+          {"exchanges", epoch.exchanges},
+          {"starts", std::move(starts)}};
+}
+
+void print_json(const Resolved& resolved, const std::vector<EpochTrajectory>& epochs) {
+  const ScheduleOptions& options = resolved.options;
+  const Total total = total_of(epochs);
+  json report = {{"command", "schedule"},
+                 {"schedule", name_of(options.kind)},
+                 {"skip", options.cadence.skip},
+                 {"wait", options.cadence.wait}};
+  if (options.kind == ScheduleKind::kRate) report["alpha"] = options.alpha;
+  if (options.kind == ScheduleKind::kPlateau) {
+    report["patience"] = options.stall.patience;
+    report["threshold"] = options.stall.threshold;
+  }
+  report["nodes"] = resolved.nodes;
+  report["epochs"] = options.phases.epochs;
+  report["batches"] = resolved.course.batches;
+  report["warmup_epochs"] = options.phases.warmup;
+  report["cooldown_epochs"] = options.phases.cooldown;
+  report["exchanges"] = total.exchanges;
+  report["agreements"] = total.agreements;
+  report["trajectory"] = json::array();
+  for (const EpochTrajectory& epoch : epochs) report["trajectory"].push_back(json_of(epoch));
+  report["warnings"] = warnings_of(resolved);
+  fmt::print("{}\n", report.dump(2));
+}
+
+// "100:4 x25, 200:6": from step 100 on a start every 4 steps, 25 times; at step 200 one with 6.
+std::string rounds_of(const std::vector<EpochTrajectory::Start>& starts) {
+  std::vector<std::string> parts;
+  for (std::size_t first = 0; first < starts.size();) {
+    std::size_t next = first;
+    while (next < starts.size() && starts[next].skip == starts[first].skip) ++next;
+    const std::string times = next - first > 1 ? fmt::format(" x{}", next - first) : "";
+    parts.push_back(fmt::format("{}:{}{}", starts[first].step, starts[first].skip, times));
+    first = next;
+  }
+  return join(parts, ", ");
+}
+
+void print_table(const Resolved& resolved, const std::vector<EpochTrajectory>& epochs) {
+  const ScheduleOptions& options = resolved.options;
+  const bool plateau = options.kind == ScheduleKind::kPlateau;
+  fmt::print(
+      "schedule {}, skip {}, wait {}{}; {} nodes, {} epochs of {} steps, warm-up {}, cool-down "
+      "{}\n\n",
+      name_of(options.kind), options.cadence.skip, options.cadence.wait,
+      options.kind == ScheduleKind::kRate ? fmt::format(", alpha {}", options.alpha) : "",
+      resolved.nodes, options.phases.epochs, resolved.course.batches, options.phases.warmup,
+      options.phases.cooldown);
+  const Table table({{"epoch", 5},
+                     {"phase", 8, /*left=*/true},
+                     {"skip", 4},
+                     {"wait", 4},
+                     {plateau ? "loss" : "rate", 9},
+                     {"exchanges", 9},
+                     {"starts (step:skip)", 20, /*left=*/true}});
+  fmt::print("{}\n", table.header());
+  for (std::size_t i = 0; i < epochs.size(); ++i) {
+    const auto& [phase, cadence] = epochs[i].plan;
+    const auto cell = [&, blocking = is_blocking(phase)](int value) {
+      return blocking ? std::string("-") : std::to_string(value);
+    };
+    const auto number = static_cast<int>(i);
+    const double seen = plateau ? resolved.course.loss(number)
+                                : resolved.course.rate(number * resolved.course.batches);
+    fmt::print("{}\n",
+               table.row({std::to_string(i), name_of(phase), cell(cadence.skip), cell(cadence.wait),
+                          fmt::format("{:.4g}", seen), std::to_string(epochs[i].exchanges),
+                          rounds_of(epochs[i].starts)}));
+  }
+  const Total total = total_of(epochs);
+  fmt::print("\n{} exchanges in {} steps, {} of them agreements\n", total.exchanges,
+             options.phases.epochs * resolved.course.batches, total.agreements);
+  for (const std::string& warning : warnings_of(resolved)) {
+    fmt::print(stderr, "daso: warning: {}\n", warning);
+  }
+}
+
+int act(const ScheduleFlags& flags) {
+  const Resolved resolved = resolve(flags);
+  const std::vector<EpochTrajectory> epochs =
+      trajectory_of(Schedule(resolved.options), Cycle({.nodes = resolved.nodes}), resolved.course);
+  flags.json ? print_json(resolved, epochs) : print_table(resolved, epochs);
+  return kExitOk;
+}
+
+}  // namespace
+
+Command add_schedule(CLI::App& parent) {
+  CLI::App* app =
+      parent.add_subcommand("schedule", "When a run would exchange, without running it");
+  const auto flags = std::make_shared<ScheduleFlags>();  // kept alive by what is returned
+  const auto add = [app](const char* name, const char* type, const char* meaning, auto take) {
+    return app->add_option_function<std::string>(name, take, meaning)->type_name(type);
+  };
+  const auto add_count = [&](const char* name, const char* meaning, auto& value, int at_least) {
+    return add(name, "N", meaning, [name, &value, at_least](const std::string& text) {
+      value = parse_count(name, text, at_least);
+    });
+  };
+  const auto add_number = [&](const char* name, const char* meaning, std::optional<double>& value) {
+    return add(name, "NUMBER", meaning,
+               [name, &value](const std::string& text) { value = parse_number(name, text); });
+  };
+  const auto add_list = [&](const char* name, const char* meaning, std::vector<double>& values) {
+    return add(name, "LIST|FILE", meaning,
+               [name, &values](const std::string& text) { values = parse_numbers(name, text); });
+  };
+  add("--preset", "NAME", "paper: the published algorithm", [=](const std::string& text) {
+    flags->paper = parse_choice("--preset", text, {"paper"}) == "paper";
+  });
+  add("--schedule", "NAME", "rate, plateau or fixed", [=](const std::string& text) {
+    flags->kind = schedule_kind_of(parse_choice("--schedule", text, schedule_names()));
+  })->default_str("rate");
+  add_count("--skip", "Steps from one start to the next (4, fewer from 9 nodes on)", flags->skip,
+            1);
+  add_count("--wait", "Steps from start to merge", flags->wait, 1)->default_str("1");
+  add_number("--alpha", "rate: the rate below which periods grow (the peak)", flags->alpha);
+  add_count("--patience", "plateau: epochs without progress that are forgiven", flags->patience, 0)
+      ->default_str("2");
+  add_number("--threshold", "plateau: fall of the loss that is progress", flags->threshold)
+      ->default_str("0.05");
+  add_count("--warmup-epochs", "Epochs before cycling (until the learning rate has peaked)",
+            flags->warmup_epochs, 0);
+  add_count("--cooldown-epochs", "Epochs after cycling", flags->cooldown_epochs, 0)
+      ->default_str("0");
+  add_count("--epochs", "Epochs of the run", flags->epochs, 1)
+      ->default_str(std::to_string(kEpochs));
+  add_count("--batches", "Steps of an epoch", flags->batches, 1)
+      ->default_str(std::to_string(flags->batches));
+  add_count("--nodes", "Nodes", flags->nodes, 1)->default_str(std::to_string(flags->nodes));
+  add_list("--losses", "plateau: training loss of every epoch", flags->losses);
+  add_list("--learning-rates", "Learning rate of every step", flags->rates);
+  add_number("--lr", "Peak of the learning rate: one epoch up, then a cosine", flags->peak)
+      ->default_str("0.1");
+  app->add_flag("--json", flags->json, "Print one JSON object");
+  app->footer("docs/schedules.md explains phases and schedules.");
+  return {app, [flags](const Invocation&) { return act(*flags); }};
+}
+
+}  // namespace daso

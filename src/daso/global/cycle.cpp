@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daso/global/cycle.h"
+
+#include <utility>
+
+#include "daso/base/error.h"
+
+namespace daso {
+
+Cycle::Cycle(const CycleOptions& options) : options_(options) {
+  require(options_.nodes >= 1, "a world has at least 1 node, got {}", options_.nodes);
+}
+
+Plan Cycle::after_step(const Schedule& schedule, const When& when) {
+  DASO_ASSERT(when.batch >= 0 && when.batch <= when.last);
+  const auto [phase, cadence] = schedule.epoch(when.epoch);
+  Plan plan{.phase = phase};
+  if (is_blocking(phase) || options_.nodes == 1) {
+    DASO_ASSERT(!state_.in_flight);
+    return plan;
+  }
+  plan.merge = take_due_merge(when, cadence.wait);
+  if (when.batch == when.last) {
+    plan.then = Plan::Then::kAgree;
+  } else if (starts_at(when, state_.last_start, state_.skip)) {
+    // wait <= skip, so the one before has been merged; two in flight would diverge.
+    DASO_ASSERT(!state_.in_flight);
+    plan.then = options_.in_background ? Plan::Then::kStart : Plan::Then::kAverage;
+    plan.skip = schedule.round(when);
+    state_.last_start = when.batch;
+    state_.skip = plan.skip;
+  }
+  if (plan.then != Plan::Then::kNothing) plan.exchange = state_.exchanges++;
+  if (plan.then == Plan::Then::kStart) {
+    state_.in_flight = {.exchange = plan.exchange, .started = when.step};
+  }
+  return plan;
+}
+
+std::optional<Plan::DueMerge> Cycle::take_due_merge(const When& when, int wait) {
+  if (!state_.in_flight || !merge_is_due(when, state_.in_flight->started, wait)) return {};
+  const CycleState::InFlight due = *std::exchange(state_.in_flight, std::nullopt);
+  return Plan::DueMerge{.exchange = due.exchange, .staleness = when.step - due.started};
+}
+
+}  // namespace daso

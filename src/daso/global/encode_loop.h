@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "daso/global/kernels.h"
+#include "daso/global/wire_formats.h"
+
+// The loop of encode(), over a vector type V of base/simd and a format of wire_formats.h.
+namespace daso::kernels {
+
+// NOLINTBEGIN(modernize-avoid-c-arrays): std::array's functions may not be compiled here.
+
+// Asks for what lies one block further on, into the second cache. Past the end it does nothing.
+inline __attribute__((always_inline)) void prefetch_next_block(const float* here) {
+  __builtin_prefetch(here + kBlockElements, /*write=*/0, /*second cache=*/2);
+}
+
+template <typename V, typename F>
+bool encode_one(const Encoding& e, std::size_t block) {
+  alignas(64) float difference[kBlockElements];
+  const float* values = e.values + block * kBlockElements;
+  const float* anchor = e.anchor + block * kBlockElements;
+  typename V::Words absmax = V::no_words();
+  for (std::size_t i = 0; i < kBlockElements; i += V::kLanes) {
+    prefetch_next_block(values + i);
+    prefetch_next_block(anchor + i);
+    const typename V::Floats d = V::subtract(V::load(values + i), V::load(anchor + i));
+    absmax = V::larger_magnitude(absmax, d);
+    V::store(difference + i, d);
+  }
+  const std::uint32_t largest = V::largest(absmax);
+  if (largest > F::kLargest) return false;
+  F::encode_block(difference, largest, e.encoded + block * F::kBlockBytes);
+  return true;
+}
+
+// Several runs of blocks at once, a block of each in turn. This loop mostly reads, and one core
+// that reads two runs of addresses (values, anchor) is slower than one that copies: the processor
+// looks ahead on each run by itself, but not beyond a page of 4 KB. Three times two runs keep
+// enough reads on their way, a third faster; from ten on they push each other out of the nearest
+// cache.
+template <typename V, template <typename> class Format>
+bool encode_blocks(const Encoding& e) {
+  constexpr std::size_t kRuns = 3;
+  const std::size_t length = e.blocks / kRuns;
+  for (std::size_t i = 0; i < length; ++i) {
+    for (std::size_t run = 0; run < kRuns; ++run) {
+      if (!encode_one<V, Format<V>>(e, run * length + i)) return false;
+    }
+  }
+  for (std::size_t block = kRuns * length; block < e.blocks; ++block) {
+    if (!encode_one<V, Format<V>>(e, block)) return false;
+  }
+  return true;
+}
+
+// NOLINTEND(modernize-avoid-c-arrays)
+
+}  // namespace daso::kernels

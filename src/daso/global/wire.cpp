@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daso/global/wire.h"
+
+#include <array>
+#include <bit>
+
+#include "daso/base/error.h"
+#include "daso/base/simd/scalar.h"
+#include "daso/global/kernels.h"
+#include "daso/global/wire_formats.h"
+
+namespace daso {
+namespace {
+
+struct WireTraits {
+  std::string_view name;
+  std::size_t block_bytes;
+  std::uint32_t largest;  // magnitude that it carries, as bits
+};
+
+template <template <typename> class Format>
+constexpr WireTraits traits_of(std::string_view name) {
+  using F = Format<simd::Scalar>;
+  return {name, F::kBlockBytes, F::kLargest};
+}
+
+// In the order of the enumeration.
+constexpr std::array<WireTraits, kWires> kTraits = {
+    traits_of<kernels::Fp32Format>("fp32"), traits_of<kernels::Bf16Format>("bf16"),
+    traits_of<kernels::Fp16Format>("fp16"), traits_of<kernels::Int8Format>("int8")};
+
+const WireTraits& traits_of(Wire wire) { return kTraits.at(static_cast<std::size_t>(wire)); }
+
+}  // namespace
+
+std::string_view name_of(Wire wire) { return traits_of(wire).name; }
+
+std::optional<Wire> find_wire(std::string_view name) {
+  for (std::size_t i = 0; i < kWires; ++i) {
+    if (kTraits.at(i).name == name) return static_cast<Wire>(i);
+  }
+  return std::nullopt;
+}
+
+std::size_t encoded_bytes(Wire wire, std::size_t elements) {
+  DASO_ASSERT(elements % kBlockElements == 0);
+  return elements / kBlockElements * traits_of(wire).block_bytes;
+}
+
+bool encode(Wire wire, std::span<const float> values, std::span<const float> anchor,
+            std::span<std::byte> encoded, InstructionSet set) {
+  DASO_ASSERT(anchor.size() == values.size());
+  DASO_ASSERT(encoded.size() == encoded_bytes(wire, values.size()));
+  return kernels::kernels_of(wire, set).encode(
+      {values.data(), anchor.data(), encoded.data(), values.size() / kBlockElements});
+}
+
+std::optional<std::size_t> first_non_finite(Wire wire, std::span<const float> values,
+                                            std::span<const float> anchor) {
+  DASO_ASSERT(anchor.size() == values.size());
+  const std::uint32_t largest = traits_of(wire).largest;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const auto bits = std::bit_cast<std::uint32_t>(values[i] - anchor[i]);
+    if ((bits & 0x7fffffffU) > largest) return i;
+  }
+  return std::nullopt;
+}
+
+void decode(Wire wire, std::span<const std::byte> encoded, std::span<float> values,
+            InstructionSet set) {
+  DASO_ASSERT(encoded.size() == encoded_bytes(wire, values.size()));
+  kernels::kernels_of(wire, set).decode(
+      {encoded.data(), values.data(), values.size() / kBlockElements});
+}
+
+}  // namespace daso

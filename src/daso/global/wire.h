@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+
+#include "daso/base/instruction_set.h"
+
+// What a difference becomes between nodes. A segment is a whole number of blocks of 256 elements;
+// its encoded form is the encoded blocks one after the other, so a slice that is cut between blocks
+// is contiguous there, too:
+//   fp32   256 x 4 bytes, the values themselves
+//   bf16   256 x 2 bytes, rounded to nearest even
+//   fp16   256 x 2 bytes, rounded to nearest even
+//   int8   the block's scale (fp32), then 256 x 1 byte q: 260 bytes, with
+//            scale = absmax / 127, q = round_half_even(value / scale), clamped to -127 ... 127;
+//            a scale below 2^-126 is sent as 0, and so are the block's q
+// All in the machine's byte order, which is that of all ranks. An encoded segment may begin at any
+// address. All functions give the same bits on every instruction set.
+namespace daso {
+
+enum class Wire : std::uint8_t { kFp32, kBf16, kFp16, kInt8 };
+inline constexpr std::size_t kWires = 4;
+inline constexpr std::size_t kBlockElements = 256;
+
+std::string_view name_of(Wire wire);
+// None if no wire has this name.
+std::optional<Wire> find_wire(std::string_view name);
+
+// `elements` is a multiple of kBlockElements.
+std::size_t encoded_bytes(Wire wire, std::size_t elements);
+
+// Encodes the difference values - anchor, rounded to fp32, in one pass. False if an element of it
+// is not finite, or would not be on this wire (fp16: above 65504; bf16, int8: where rounding
+// leaves fp32's range); `encoded` then holds nothing of use.
+[[nodiscard]] bool encode(Wire wire, std::span<const float> values, std::span<const float> anchor,
+                          std::span<std::byte> encoded,
+                          InstructionSet set = best_instruction_set());
+
+// The first element of values - anchor on account of which encode() says false.
+std::optional<std::size_t> first_non_finite(Wire wire, std::span<const float> values,
+                                            std::span<const float> anchor);
+
+void decode(Wire wire, std::span<const std::byte> encoded, std::span<float> values,
+            InstructionSet set = best_instruction_set());
+
+}  // namespace daso

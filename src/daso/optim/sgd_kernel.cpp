@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daso/optim/sgd_kernel.h"
+
+#include "daso/base/error.h"
+#include "daso/optim/sgd_loop.h"
+
+namespace daso {
+namespace {
+
+std::size_t whole_vectors(const kernels::SgdUpdate& update, InstructionSet set) {
+  require(is_supported(set), "an update with {} was asked for, which this processor lacks",
+          name_of(set));
+#ifdef __x86_64__
+  switch (set) {
+    case InstructionSet::kAvx512:
+      return kernels::sgd_avx512(update);
+    case InstructionSet::kAvx2:
+      return kernels::sgd_avx2(update);
+    case InstructionSet::kScalar:
+      break;
+  }
+#endif
+  return kernels::sgd_scalar(update);
+}
+
+}  // namespace
+
+void sgd_update(const SgdStep& step, std::span<const float> gradients, std::span<float> parameters,
+                std::span<float> velocity, InstructionSet set) {
+  DASO_ASSERT(gradients.size() == parameters.size());
+  DASO_ASSERT(velocity.empty() || velocity.size() == parameters.size());
+  DASO_ASSERT(!velocity.empty() || parameters.empty() || (step.momentum == 0 && !step.nesterov));
+  kernels::SgdUpdate update{.gradients = gradients.data(),
+                            .parameters = parameters.data(),
+                            .velocity = velocity.empty() ? nullptr : velocity.data(),
+                            .elements = parameters.size(),
+                            .learning_rate = step.learning_rate,
+                            .momentum = step.momentum,
+                            .weight_decay = step.weight_decay,
+                            .nesterov = step.nesterov,
+                            .first = step.first};
+  const std::size_t done = whole_vectors(update, set);
+  update.gradients += done;
+  update.parameters += done;
+  if (update.velocity != nullptr) update.velocity += done;
+  update.elements -= done;
+  kernels::sgd_scalar(update);
+}
+
+}  // namespace daso

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "numbers.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+
+namespace daso::test {
+namespace {
+
+template <typename T>
+void append(Bytes& bytes, T value) {
+  const auto* first = reinterpret_cast<const std::byte*>(&value);
+  bytes.insert(bytes.end(), first, first + sizeof value);
+}
+
+// A binary format whose smallest normal number is 2^lowest and whose fraction has so many bits.
+struct Format {
+  int lowest;
+  int fraction;
+};
+constexpr Format kHalf{-14, 10};
+constexpr Format kBrain{-126, 7};
+
+// The multiple of the format's spacing at this magnitude that is nearest, ties to even.
+double rounded(double value, Format format) {
+  if (value == 0) return value;
+  const double spacing =
+      std::ldexp(1.0, std::max(std::ilogb(value), format.lowest) - format.fraction);
+  return std::nearbyint(value / spacing) * spacing;
+}
+
+// Sign, exponent and fraction of a number that the format has.
+std::uint16_t half_bits(double value, Format format) {
+  const int sign = std::signbit(value) ? 0x8000 : 0;
+  const double magnitude = std::abs(value);
+  const int one = 1 << format.fraction;
+  if (magnitude < std::ldexp(1.0, format.lowest)) {
+    const double units = magnitude / std::ldexp(1.0, format.lowest - format.fraction);
+    return static_cast<std::uint16_t>(sign + static_cast<int>(units));
+  }
+  const int exponent = std::ilogb(magnitude);
+  const int units = static_cast<int>(std::ldexp(magnitude, format.fraction - exponent));
+  return static_cast<std::uint16_t>(sign + (exponent - format.lowest + 1) * one + (units - one));
+}
+
+float scale_of(std::span<const float> block) {
+  float absmax = 0;
+  for (const float d : block) absmax = std::max(absmax, std::abs(d));
+  const float scale = absmax / 127;
+  return scale < 0x1p-126F ? 0 : scale;
+}
+
+int quantum(float d, float scale) {
+  if (scale == 0) return 0;
+  return static_cast<int>(std::clamp(std::nearbyint(d / scale), -127.0F, 127.0F));
+}
+
+}  // namespace
+
+std::vector<std::uint32_t> bits_of(std::span<const float> values) {
+  std::vector<std::uint32_t> bits;
+  for (const float value : values) bits.push_back(std::bit_cast<std::uint32_t>(value));
+  return bits;
+}
+
+Floats hard_numbers(std::size_t elements, float largest, std::mt19937& random) {
+  const int highest = std::ilogb(largest) - 1;
+  std::uniform_real_distribution<float> fraction(1, 2);
+  std::uniform_int_distribution<int> exponent(-149, highest);
+  std::uniform_int_distribution<int> of_ten(0, 9);
+  Floats values(elements);
+  int kind = 0;
+  int same = 0;
+  for (std::size_t i = 0; i < elements; ++i) {
+    if (i % kBlockElements == 0) {
+      kind = of_ten(random);
+      same = exponent(random);
+    }
+    const int power = kind < 2 ? exponent(random) : kind < 4 ? -149 + of_ten(random) * 4 : same;
+    const float magnitude = kind == 9 ? 0 : std::ldexp(fraction(random), power);
+    values[i] = of_ten(random) == 0 ? 0 : magnitude;
+    if (of_ten(random) < 5) values[i] = -values[i];
+  }
+  return values;
+}
+
+Floats normal_numbers(std::size_t elements, float deviation, std::mt19937& random) {
+  std::normal_distribution<float> normal(0, deviation);
+  Floats values(elements);
+  for (float& value : values) value = normal(random);
+  return values;
+}
+
+Floats plain_difference(std::span<const float> values, std::span<const float> anchor) {
+  Floats difference;
+  for (std::size_t i = 0; i < values.size(); ++i) difference.push_back(values[i] - anchor[i]);
+  return difference;
+}
+
+Bytes plain_encoded(Wire wire, std::span<const float> difference) {
+  Bytes bytes;
+  for (std::size_t i = 0; i < difference.size(); ++i) {
+    const std::size_t block = i / kBlockElements * kBlockElements;
+    const float scale = scale_of(difference.subspan(block, kBlockElements));
+    if (wire == Wire::kInt8 && i == block) append(bytes, scale);
+    if (wire == Wire::kInt8) append(bytes, static_cast<std::int8_t>(quantum(difference[i], scale)));
+    if (wire == Wire::kFp32) append(bytes, difference[i]);
+    if (wire == Wire::kBf16) append(bytes, half_bits(rounded(difference[i], kBrain), kBrain));
+    if (wire == Wire::kFp16) append(bytes, half_bits(rounded(difference[i], kHalf), kHalf));
+  }
+  return bytes;
+}
+
+Floats plain_rounded(Wire wire, std::span<const float> difference) {
+  Floats values(difference.begin(), difference.end());
+  for (std::size_t i = 0; i < difference.size(); ++i) {
+    const std::size_t block = i / kBlockElements * kBlockElements;
+    const float scale = scale_of(difference.subspan(block, kBlockElements));
+    if (wire == Wire::kBf16) values[i] = static_cast<float>(rounded(difference[i], kBrain));
+    if (wire == Wire::kFp16) values[i] = static_cast<float>(rounded(difference[i], kHalf));
+    if (wire == Wire::kInt8) {
+      values[i] = static_cast<float>(quantum(difference[i], scale)) * scale;
+    }
+  }
+  return values;
+}
+
+}  // namespace daso::test

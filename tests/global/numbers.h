@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <random>
+#include <span>
+#include <vector>
+
+#include "daso/global/wire.h"
+
+// Numbers that are hard on arithmetic, and the wire formats once more, written as plainly as their
+// definition (algorithm.md 6) to compare the real ones with.
+namespace daso::test {
+
+using Floats = std::vector<float>;
+using Bytes = std::vector<std::byte>;
+
+inline constexpr std::array<Wire, kWires> kAllWires = {Wire::kFp32, Wire::kBf16, Wire::kFp16,
+                                                       Wire::kInt8};
+
+// The bits, so that -0 differs from 0 and a failure shows what happened.
+std::vector<std::uint32_t> bits_of(std::span<const float> values);
+
+// Of all magnitudes from subnormal to `largest`, zeros of both signs among them; some blocks are of
+// one magnitude, some all zero, some so small that they count as zero on the int8 wire.
+Floats hard_numbers(std::size_t elements, float largest, std::mt19937& random);
+Floats normal_numbers(std::size_t elements, float deviation, std::mt19937& random);
+
+// The difference and its encoded form.
+Floats plain_difference(std::span<const float> values, std::span<const float> anchor);
+Bytes plain_encoded(Wire wire, std::span<const float> difference);
+// What that decodes to.
+Floats plain_rounded(Wire wire, std::span<const float> difference);
+
+}  // namespace daso::test
