@@ -43,7 +43,7 @@ using std::chrono::microseconds;
 
 // What passes between the arrival of a packet and our reading of it, and between its time and our
 // waking up. Taken off each delay; measured, see docs/testbed.md.
-constexpr microseconds kOwnCost{70};
+constexpr microseconds kOwnCost{50};
 constexpr std::uint32_t kLongestQueue = 200000;  // packets; beyond it the kernel drops
 constexpr int kReceiveBytes = 16 << 20;
 
