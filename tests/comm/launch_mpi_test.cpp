@@ -2,9 +2,6 @@
 // The launcher through mpirun. Its ranks are shell scripts: mpirun treats them like others.
 #include <gtest/gtest.h>
 
-#include "daso/base/environment.h"
-#include "daso/base/error.h"
-#include "daso/comm/launch/child_process.h"
 #include "launched.h"
 
 namespace daso::test {
@@ -14,14 +11,6 @@ constexpr const char* kStay = "while :; do sleep 0.05; done";
 
 class LaunchMpi : public ::testing::Test {
  protected:
-  void SetUp() override {
-    try {
-      find_program("mpirun", this_environment());
-    } catch (const ConfigError& error) {
-      GTEST_SKIP() << error.what();
-    }
-  }
-
   static std::vector<std::string> script(const std::string& text) {
     return Launched::script({"--backend", "mpi", "--ranks", "2,1"}, text);
   }

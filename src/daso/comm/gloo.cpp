@@ -1,11 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daso/comm/gloo.h"
 
+#include <c10/util/env.h>
+
 #define USE_C10D_GLOO
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 
 namespace daso {
 namespace {
+
+// LibTorch keeps a record of every operation in a table that it changes without a lock, so that two
+// threads which use Gloo on two groups can crash the process. The record is of no use to us: off,
+// unless the user asked for it. Read once, at the first operation.
+void silence_flight_recorder() {
+  c10::utils::set_env("TORCH_FR_BUFFER_SIZE", "0", /*overwrite=*/false);
+}
 
 class Gloo final : public Backend {
  public:
@@ -19,6 +28,9 @@ class Gloo final : public Backend {
 
 }  // namespace
 
-std::unique_ptr<Backend> open_gloo() { return std::make_unique<Gloo>(); }
+std::unique_ptr<Backend> open_gloo() {
+  silence_flight_recorder();
+  return std::make_unique<Gloo>();
+}
 
 }  // namespace daso

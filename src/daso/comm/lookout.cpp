@@ -48,9 +48,10 @@ Failure Lookout::ring(const std::string& reason) {
   const auto never = [] { return false; };
   alarm_->wait(never, Deadline(kRingLimit));
   if (const auto failure = alarm_->raised()) return *failure;
-  const Failure unanswered{.text = fmt::format("{}; the roll could not be called, since the store at {} "
-                                         "does not answer",
-                                         reason, root_.address().text())};
+  const Failure unanswered{
+      .text = fmt::format("{}; the roll could not be called, since the store at {} "
+                          "does not answer",
+                          reason, root_.address().text())};
   alarm_->raise(unanswered);
   return *alarm_->raised();
 }

@@ -12,7 +12,7 @@ namespace daso {
 
 // How the ranks of a job find their store.
 enum class StoreAt {
-  kGiven,    // somebody else hosts it at `rendezvous`: our launcher, or torchrun's agent
+  kGiven,     // somebody else hosts it at `rendezvous`: our launcher, or torchrun's agent
   kRankZero,  // rank 0 hosts it at `rendezvous`
   kOverMpi,   // rank 0 hosts it anywhere and tells the others by MPI
 };
@@ -25,7 +25,7 @@ struct Place {
   StoreAt store_at = StoreAt::kGiven;
   std::optional<Address> rendezvous;
   bool one_machine = false;       // the launcher says that all ranks are on this machine
-  std::string job_token;         // empty: none
+  std::string job_token;          // empty: none
   std::string launcher = "none";  // daso, torchrun, mpirun, srun
 };
 

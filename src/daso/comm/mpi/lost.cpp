@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "daso/base/error.h"
-#include "daso/base/error.h"
 
 namespace daso::mpi {
 
