@@ -11,14 +11,15 @@ run_ctest() {
     --no-tests=error -j 2 -L "^($labels)\$" "$@"
 }
 
-# LibTorch is not instrumented: containers that it fills look overrun, its locks are not seen. What
-# else is forgiven stands in tests/sanitizers.
+# LibTorch is not instrumented: containers that it fills look overrun, its locks are not seen. A test
+# forks the host of a store, which then has threads of its own. What else is forgiven stands in
+# tests/sanitizers.
 run_sanitized() {
   local folder=$root/tests/sanitizers
   export ASAN_OPTIONS="detect_container_overflow=0"
   export LSAN_OPTIONS="print_suppressions=0:suppressions='$folder/lsan.supp'"
   export UBSAN_OPTIONS="halt_on_error=1:print_stacktrace=1"
-  export TSAN_OPTIONS="ignore_noninstrumented_modules=1:halt_on_error=1"
+  export TSAN_OPTIONS="ignore_noninstrumented_modules=1:halt_on_error=1:die_after_fork=0"
   TSAN_OPTIONS+=":print_suppressions=0:suppressions='$folder/tsan.supp'"
   run_ctest "$@"
 }
