@@ -4,8 +4,6 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <array>
 #include <thread>
 
 #include "daso/base/error.h"
@@ -223,20 +221,18 @@ TEST(World, ARankThatEndsWithAnErrorTellsTheOthersWhy) {
   EXPECT_NE(text_of(errors[2]).find("disk full"), std::string::npos) << text_of(errors[2]);
 }
 
-// Loses rank 1 of four and goes on with three; gives the seconds of the slowest survivor.
-double lose_one_and_rebuild() {
-  std::array<double, 4> seconds{};
+TEST(World, SurvivorsBuildTheNextGenerationWithinASecond) {
   const auto errors =
-      run_places({.ranks = 4, .nodes = {"a", "a", "b", "b"}}, [&](const WorldOptions& options) {
-        World world = World::join(options);
-        static_cast<void>(world.everyone().barrier().wait(world.limit()));
-        if (world.rank() == 1) return;  // gone without a word
+      run_places({.ranks = 4, .nodes = {"a", "a", "b", "b"}}, [](const WorldOptions& options) {
+        std::optional<World> world = World::join(options);
+        static_cast<void>(world->everyone().barrier().wait(world->limit()));
+        if (world->rank() == 1) return;  // gone without a word
         const auto start = Clock::now();
         EXPECT_THROW(
             static_cast<void>(
-                world.everyone().all_reduce(at::ones({1000}), Reduce::kSum).wait(world.limit())),
+                world->everyone().all_reduce(at::ones({1000}), Reduce::kSum).wait(world->limit())),
             PeerError);
-        World next = std::move(world).next_generation(Seconds(1));
+        World next = std::move(*world).next_generation(Seconds(1));
         EXPECT_EQ(next.generation(), 1);
         EXPECT_EQ(next.size(), 3);
         EXPECT_EQ(next.rank(), options.place.rank == 0 ? 0 : options.place.rank - 1);
@@ -244,19 +240,10 @@ double lose_one_and_rebuild() {
         const at::Tensor sum =
             next.everyone().all_reduce(at::ones({1000}), Reduce::kSum).wait(next.limit());
         EXPECT_TRUE(at::equal(sum, at::full({1000}, 3.0)));
-        seconds.at(static_cast<std::size_t>(options.place.rank)) = since(start).count();
+        EXPECT_LT(since(start).count(), 1.0);
         next.leave();
       });
   for (const auto& error : errors) EXPECT_EQ(text_of(error), "");
-  return *std::max_element(seconds.begin(), seconds.end());
-}
-
-TEST(World, SurvivorsBuildTheNextGenerationWithinASecond) {
-  double best = lose_one_and_rebuild();
-  for (int more = 0; more < 2 && best >= 1.0; ++more) {  // the machine may have been busy
-    best = std::min(best, lose_one_and_rebuild());
-  }
-  EXPECT_LT(best, 1.0);
 }
 
 }  // namespace
