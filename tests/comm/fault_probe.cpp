@@ -6,8 +6,8 @@
 //
 // MOMENT is before, during or after the collective of the round in the middle, FAULT is kill, stop,
 // segv, throw, leave (return from the body at once), config (a ConfigError) or linger (be late).
-// DASO_TEST_TIMEOUT is the limit in seconds. Survivors leave as rank_main says; with
-// DASO_TEST_REBUILD=1 they build the next generation and finish there.
+// DASO_TEST_TIMEOUT is the limit in seconds, DASO_TEST_BACKEND the backend. Survivors leave as
+// rank_main says; with DASO_TEST_REBUILD=1 they build the next generation and finish there.
 #include <ATen/ATen.h>
 
 #include <csignal>
@@ -84,6 +84,7 @@ int main(int argc, char** argv) {
   if (const auto place = place_from(this_environment())) options.place = *place;
   const Environment environment = this_environment();
   options.limit = Seconds(find_integer(environment, "DASO_TEST_TIMEOUT").value_or(20));
+  options.backend = find(environment, "DASO_TEST_BACKEND").value_or("gloo");
   std::vector<Fault> faults;
   for (std::size_t i = 1; i + 2 < arguments.size(); i += 3) {
     faults.push_back({std::stoi(arguments[i]), arguments[i + 1], arguments[i + 2]});
