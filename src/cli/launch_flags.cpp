@@ -99,6 +99,9 @@ void add_world_flags(CLI::App& app, LaunchFlags& flags) {
   app.add_flag("--check-collectives", flags.check_collectives,
                "Compare every operation with the other ranks', not only the first")
       ->group("Ranks");
+  app.add_flag("--no-shared-memory", flags.no_shared_memory,
+               "Inside a node, too, talk through the backend")
+      ->group("Ranks");
 }
 
 std::vector<int> ranks_of_nodes(const LaunchFlags& flags, Shape shape) {
@@ -148,6 +151,7 @@ WorldOptions world_options(const LaunchFlags& flags, const Place& place) {
   options.interface = flags.interface;
   options.limit = flags.limit;
   options.check_collectives = flags.check_collectives;
+  options.share_memory = !flags.no_shared_memory;
   options.node_of_rank = flags.node_of_rank;
   if (place.launcher == "daso" || place.launcher == "none") return options;
 

@@ -35,6 +35,7 @@ struct LaunchFlags {
   Seconds limit{60};
   Seconds grace{5};
   bool check_collectives = false;
+  bool no_shared_memory = false;
   bool keep_survivors = false;
 
   // Has the user said anything about the world's size?

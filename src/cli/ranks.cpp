@@ -15,8 +15,11 @@ std::string text_of(const RankJob& job) {
   for (const auto& [flag, value] : job.configuration) text += fmt::format("{} = {}\n", flag, value);
   text += fmt::format("timeout = {}\n", job.flags.limit.count());
   text += fmt::format("check-collectives = {}\n", job.flags.check_collectives);
+  text += fmt::format("no-shared-memory = {}\n", job.flags.no_shared_memory);
   return text;
 }
+
+}  // namespace
 
 int start_ranks(LaunchOptions options, const Invocation& invocation) {
   // What is wrong here is said once, instead of by every rank.
@@ -27,8 +30,6 @@ int start_ranks(LaunchOptions options, const Invocation& invocation) {
                          invocation.arguments.end());
   return launch(options);
 }
-
-}  // namespace
 
 int on_ranks(const RankJob& job, const Invocation& invocation,
              const std::function<int(World&)>& body) {

@@ -28,4 +28,8 @@ struct RankJob {
 int on_ranks(const RankJob& job, const Invocation& invocation,
              const std::function<int(World&)>& body);
 
+// Starts ranks that are processes of this program with the invocation's arguments, waits for them
+// and returns the job's exit code.
+int start_ranks(LaunchOptions options, const Invocation& invocation);
+
 }  // namespace daso

@@ -200,37 +200,55 @@ void tensors_that_cannot_travel_are_refused(World& world) {
   EXPECT_THROW(static_cast<void>(all.send(square, all.rank())), ConfigError);
 }
 
-// Numbers whose sum depends on the order of adding, in every type: the expected value is added up
-// here, one rounded step after the other.
-void ordered_mean_adds_in_rank_order(World& world) {
+// Numbers whose sum depends on the order of adding: the expected value is added up here, one
+// rounded step after the other, from the last rank to the first.
+void ordered_mean_adds_in_the_order_given(World& world) {
   Communicator& all = world.everyone();
-  std::vector<float> weights;
-  for (int rank = 0; rank < all.size(); ++rank) {
-    weights.push_back(static_cast<float>(rank + 1) / static_cast<float>(all.size() + 3));
+  std::vector<Share> shares;
+  for (int rank = all.size() - 1; rank >= 0; --rank) {
+    shares.push_back({rank, static_cast<float>(rank + 1) / static_cast<float>(all.size() + 3)});
   }
-  OrderedMean mean(all, weights);
-  const auto values = [](int rank, std::int64_t elements, at::ScalarType type) {
+  OrderedMean mean(all, shares);
+  const auto values = [](int rank, std::int64_t elements) {
     const at::Tensor index = at::arange(elements, at::kDouble);
-    return (at::sin(index * (rank + 1)) * at::pow(10.0, (index + rank).remainder(6) - 3)).to(type);
+    return (at::sin(index * (rank + 1)) * at::pow(10.0, (index + rank).remainder(6) - 3))
+        .to(at::kFloat);
   };
-  for (const at::ScalarType type : {at::kFloat, at::kBFloat16, at::kHalf}) {
-    for (const std::int64_t elements : kSizes) {
-      std::vector<float> expected(static_cast<std::size_t>(elements));
-      for (int rank = 0; rank < all.size(); ++rank) {
-        const at::Tensor term = values(rank, elements, type).to(at::kFloat);
-        for (std::int64_t i = 0; i < elements; ++i) {
-          volatile float product =  // rounded, whatever the compiler would like
-              weights[static_cast<std::size_t>(rank)] * term.const_data_ptr<float>()[i];
-          auto& total = expected[static_cast<std::size_t>(i)];
-          total = rank == 0 ? product : total + product;
-        }
+  for (const std::int64_t elements : kSizes) {
+    std::vector<float> expected(static_cast<std::size_t>(elements));
+    for (std::size_t n = 0; n < shares.size(); ++n) {
+      const at::Tensor term = values(shares[n].rank, elements);
+      for (std::int64_t i = 0; i < elements; ++i) {
+        volatile float product =  // rounded, whatever the compiler would like
+            shares[n].weight * term.const_data_ptr<float>()[i];
+        auto& total = expected[static_cast<std::size_t>(i)];
+        total = n == 0 ? product : total + product;
       }
-      at::Tensor tensor = values(all.rank(), elements, type);
-      mean(tensor, world.limit());
-      const at::Tensor wanted = at::from_blob(expected.data(), {elements}, at::kFloat).to(type);
-      EXPECT_TRUE(at::equal(tensor, wanted)) << elements << " of " << c10::toString(type);
     }
+    const at::Tensor tensor = values(all.rank(), elements);
+    mean(tensor, world.limit());
+    const at::Tensor wanted = at::from_blob(expected.data(), {elements}, at::kFloat);
+    EXPECT_TRUE(at::equal(tensor, wanted)) << elements;
   }
+}
+
+// Every rank gives 1, so the mean is 1; the owner of row r has r left over.
+void ordered_mean_takes_the_owners_rest(World& world) {
+  Communicator& all = world.everyone();
+  std::vector<Share> shares;
+  for (int rank = 0; rank < all.size(); ++rank) {
+    shares.push_back({rank, 1.0F / static_cast<float>(all.size())});
+  }
+  OrderedMean mean(all, shares);
+  const std::int64_t rows = 2 * all.size() + 1;
+  const Segment own = segment_of(rows, all.size(), all.rank());
+  const at::Tensor rest =
+      at::arange(own.begin, own.end, at::kFloat).view({-1, 1}).repeat({1, 3}).contiguous();
+  const at::Tensor tensor = at::ones({rows, 3});
+  mean(tensor, world.limit(), rest);
+  const at::Tensor wanted = 1 + at::arange(rows, at::kFloat).view({-1, 1}).repeat({1, 3});
+  EXPECT_TRUE(at::allclose(tensor, wanted, 0, 1e-6));
+  EXPECT_EQ(rest.abs().sum().item<float>(), 0);
 }
 
 }  // namespace
@@ -250,7 +268,8 @@ const std::vector<Conformance>& conformance_checks() {
       {"AnOperationNobodyWaitsForDisturbsNobody", an_operation_nobody_waits_for_disturbs_nobody},
       {"GroupsOfSomeRanksWorkSideBySide", groups_of_some_ranks_work_side_by_side},
       {"TensorsThatCannotTravelAreRefused", tensors_that_cannot_travel_are_refused},
-      {"OrderedMeanAddsInRankOrder", ordered_mean_adds_in_rank_order},
+      {"OrderedMeanAddsInTheOrderGiven", ordered_mean_adds_in_the_order_given},
+      {"OrderedMeanTakesTheOwnersRest", ordered_mean_takes_the_owners_rest},
   };
   return checks;
 }

@@ -3,6 +3,8 @@
 
 #include <ATen/ATen.h>
 
+#include <utility>
+
 #include "daso/base/error.h"
 
 namespace daso {
@@ -11,68 +13,100 @@ namespace {
 // Element by element within a block that stays in the cache, rank by rank across it.
 constexpr std::int64_t kBlock = 4096;
 
-template <typename T>
-void add_terms(const at::Tensor& terms, const std::vector<float>& weights, at::Tensor& sum) {
-  const T* first = terms.const_data_ptr<T>();
-  float* total = sum.mutable_data_ptr<float>();
-  const std::int64_t elements = sum.numel();
+// sum[i] = weight_0 * terms[rank_0][i] + weight_1 * terms[rank_1][i] + ...
+void add_in_order(const float* terms, const std::vector<Share>& shares, float* sum,
+                  std::int64_t elements) {
   for (std::int64_t begin = 0; begin < elements; begin += kBlock) {
     const std::int64_t end = std::min(begin + kBlock, elements);
-    for (std::size_t rank = 0; rank < weights.size(); ++rank) {
-      const T* term = first + static_cast<std::int64_t>(rank) * elements;
-      const float weight = weights[rank];
+    for (std::size_t n = 0; n < shares.size(); ++n) {
+      const float* term = terms + shares[n].rank * elements;
+      const float weight = shares[n].weight;
       for (std::int64_t i = begin; i < end; ++i) {
-        const float product = weight * static_cast<float>(term[i]);
-        total[i] = rank == 0 ? product : total[i] + product;
+        const float product = weight * term[i];
+        sum[i] = n == 0 ? product : sum[i] + product;
       }
     }
   }
 }
 
+void take_rest(float* rest, float* sum, std::int64_t elements) {
+  for (std::int64_t i = 0; i < elements; ++i) {
+    sum[i] += rest[i];
+    rest[i] = 0;
+  }
+}
+
+std::int64_t elements_per_row(const at::Tensor& tensor) {
+  return tensor.size(0) == 0 ? 0 : tensor.numel() / tensor.size(0);
+}
+
 }  // namespace
 
-void add_in_order(const at::Tensor& terms, const std::vector<float>& weights, at::Tensor& sum) {
-  switch (terms.scalar_type()) {
-    case at::kFloat:
-      return add_terms<float>(terms, weights, sum);
-    case at::kBFloat16:
-      return add_terms<at::BFloat16>(terms, weights, sum);
-    case at::kHalf:
-      return add_terms<at::Half>(terms, weights, sum);
-    default:
-      throw ConfigError(fmt::format("the ordered mean is for float32, bfloat16 and float16, not {}",
-                                    c10::toString(terms.scalar_type())));
-  }
+OrderedMean::OrderedMean(Communicator& group, std::vector<Share> shares)
+    : group_(group), shares_(std::move(shares)), spread_(group) {
+  std::vector<bool> counted(static_cast<std::size_t>(group.size()));
+  for (const Share& share : shares_) counted.at(static_cast<std::size_t>(share.rank)) = true;
+  require(static_cast<int>(shares_.size()) == group.size() &&
+              std::find(counted.begin(), counted.end(), false) == counted.end(),
+          "the ordered mean over {} ranks of group '{}' was given {} shares, or one rank twice",
+          group.size(), group.name(), shares_.size());
 }
 
-OrderedMean::OrderedMean(Communicator& group, std::vector<float> weights)
-    : group_(group), weights_(std::move(weights)) {
-  require(static_cast<int>(weights_.size()) == group.size(),
-          "the ordered mean over {} ranks of group '{}' was given {} weights", group.size(),
-          group.name(), weights_.size());
-}
-
-void OrderedMean::operator()(const at::Tensor& tensor, Seconds limit) {
-  require(tensor.is_contiguous(), "the ordered mean wants a contiguous tensor");
-  const at::Tensor flat = tensor.view({-1});
-  make_room(flat);
+void OrderedMean::operator()(const at::Tensor& tensor, Seconds limit, const at::Tensor& rest) {
   const Deadline deadline(limit);
-  group_.all_to_all(flat, received_).wait(deadline.left());
-  add_in_order(received_, weights_, sum_);
-  if (!segment_.is_same(sum_)) segment_.copy_(sum_);
-  group_.all_gather(segment_, flat).wait(deadline.left());
+  start(tensor);
+  turn(deadline.left(), rest);
+  finish(deadline.left());
 }
 
-void OrderedMean::make_room(const at::Tensor& tensor) {
-  const std::int64_t own = segment_of(tensor.numel(), group_.size(), group_.rank()).length();
-  const std::int64_t needed = own * group_.size();
-  if (received_.defined() && received_.numel() == needed &&
-      received_.scalar_type() == tensor.scalar_type()) {
-    return;
+void OrderedMean::start(const at::Tensor& tensor) {
+  DASO_ASSERT(!pending_);
+  require(tensor.scalar_type() == at::kFloat && tensor.is_contiguous() && tensor.dim() >= 1,
+          "the ordered mean wants a contiguous float32 tensor with rows");
+  const std::int64_t rows = tensor.size(0);
+  const std::int64_t even = segment_of(rows, group_.size(), 0).length() * group_.size();
+  tensor_ = tensor;
+  whole_ = tensor;
+  if (even != rows) {
+    whole_ = room(padded_, even, tensor);
+    whole_.narrow(0, 0, rows).copy_(tensor);
   }
-  received_ = at::empty({needed}, tensor.options());
-  sum_ = at::empty({own}, at::kFloat);
-  segment_ = tensor.scalar_type() == at::kFloat ? sum_ : at::empty({own}, tensor.options());
+  pending_ = group_.all_to_all(whole_, room(received_, even, tensor));
+}
+
+void OrderedMean::turn(Seconds limit, const at::Tensor& rest) {
+  const at::Tensor received = (*std::exchange(pending_, std::nullopt)).wait(limit);
+  const at::Tensor sum = room(sum_, whole_.size(0) / group_.size(), tensor_);
+  add_in_order(received.const_data_ptr<float>(), shares_, sum.mutable_data_ptr<float>(),
+               sum.numel());
+  if (rest.defined()) {
+    DASO_ASSERT(rest.numel() == segment_of(tensor_.size(0), group_.size(), group_.rank()).length() *
+                                    elements_per_row(tensor_));
+    take_rest(rest.mutable_data_ptr<float>(), sum.mutable_data_ptr<float>(), rest.numel());
+  }
+  pending_ = spread_(sum, whole_);
+}
+
+void OrderedMean::finish(Seconds limit) {
+  (*std::exchange(pending_, std::nullopt)).wait(limit);
+  const std::int64_t rows = tensor_.size(0);
+  if (whole_.size(0) != rows) tensor_.copy_(whole_.narrow(0, 0, rows));
+}
+
+std::int64_t OrderedMean::bytes_sent(const at::Tensor& tensor) const {
+  if (group_.size() == 1) return 0;
+  const std::int64_t piece = segment_of(tensor.size(0), group_.size(), 0).length();
+  // A segment to each of the others, then the own one to each of them.
+  return 2 * (group_.size() - 1) * piece * elements_per_row(tensor) *
+         static_cast<std::int64_t>(sizeof(float));
+}
+
+at::Tensor OrderedMean::room(at::Tensor& kept, std::int64_t rows, const at::Tensor& like) {
+  std::vector<std::int64_t> sizes = like.sizes().vec();
+  sizes[0] = rows;
+  const std::int64_t elements = c10::multiply_integers(sizes);
+  if (!kept.defined() || kept.numel() < elements) kept = at::zeros({elements}, like.options());
+  return kept.narrow(0, 0, elements).view(sizes);
 }
 
 }  // namespace daso

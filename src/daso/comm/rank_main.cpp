@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <iostream>
 
+#include "daso/base/environment.h"
 #include "daso/base/error.h"
 #include "daso/comm/world.h"
 
@@ -19,9 +20,10 @@ namespace {
   std::_Exit(code);
 }
 
-int report(const std::exception& error, int rank) {
+// An echo repeats what another rank has reported; a launcher that shows that one leaves it out.
+int report(const std::exception& error, int rank, bool echo) {
   const int code = exit_code_of(error);
-  const std::string_view mark = code == kExitPeer ? kLostPeerMark : "daso: ";
+  const std::string_view mark = echo ? kLostPeerMark : "daso: ";
   const std::string who = code == kExitBug ? fmt::format("rank {}: ", rank) : "";
   const std::string line = fmt::format("{}{}{}\n", mark, who, error.what());
   static_cast<void>(!::write(STDERR_FILENO, line.data(), line.size()));
@@ -43,13 +45,22 @@ int rank_main(const WorldOptions& options, const std::function<int(World&)>& bod
       if (code == kExitOk) return code;
       exit_now(code);
     } catch (const std::exception& error) {
-      const int code = report(error, rank);
-      if (code != kExitPeer) world.abandon(error.what());
-      exit_now(code);
+      const bool lost_peer = exit_code_of(error) == kExitPeer;
+      exit_now(report(error, rank, lost_peer || !world.abandon(error.what())));
     }
   } catch (const std::exception& error) {
-    exit_now(report(error, rank));
+    exit_now(report(error, rank, exit_code_of(error) == kExitPeer));
   }
+}
+
+int rank_main(const std::function<int(World&)>& body) {
+  WorldOptions options;
+  try {
+    options.place = place_from(this_environment()).value_or(Place{});
+  } catch (const std::exception& error) {
+    return report(error, options.place.rank, /*echo=*/false);
+  }
+  return rank_main(options, body);
 }
 
 }  // namespace daso

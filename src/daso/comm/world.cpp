@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <atomic>
 #include <map>
 #include <mutex>
 #include <thread>
@@ -12,6 +13,7 @@
 #include "daso/base/error.h"
 #include "daso/comm/backend.h"
 #include "daso/comm/group.h"
+#include "daso/comm/open_link.h"
 #include "daso/comm/rendezvous.h"
 
 namespace daso {
@@ -22,9 +24,11 @@ constexpr Seconds kBetweenLooks{0.005};
 // Counts of begun operations by group, read by the lookout's thread.
 class Progress {
  public:
-  void follow(const Group& group) {
+  using Count = std::function<std::int64_t()>;
+
+  void follow(const std::string& name, Count count) {
     const std::lock_guard lock(mutex_);
-    groups_.push_back(&group);
+    groups_[name] = std::move(count);
   }
   void clear() {
     const std::lock_guard lock(mutex_);
@@ -33,13 +37,13 @@ class Progress {
   std::map<std::string, std::int64_t> counts() const {
     const std::lock_guard lock(mutex_);
     std::map<std::string, std::int64_t> counts;
-    for (const Group* group : groups_) counts[group->name()] = group->begun();
+    for (const auto& [name, count] : groups_) counts[name] = count();
     return counts;
   }
 
  private:
   mutable std::mutex mutex_;
-  std::vector<const Group*> groups_;
+  std::map<std::string, Count> groups_;
 };
 
 struct Table {
@@ -119,10 +123,15 @@ struct World::Body {
     std::unique_ptr<Communicator> communicator;
   };
   std::map<std::string, Entry> groups;
+  std::map<std::string, std::unique_ptr<NodeLink>> links;  // some borrow a group
+  std::mutex mutex;  // guards both tables, for links that several threads ask for
 
   ~Body();
   void post_lookout();
   Communicator& make_group(const std::vector<int>& ranks, const std::string& name);
+  NodeLink& make_link(const std::string& name);
+  template <typename Value>
+  Value* find(std::map<std::string, Value>& table_of, const std::string& name);
 };
 
 World::Body::~Body() {
@@ -179,9 +188,39 @@ Communicator& World::Body::make_group(const std::vector<int>& ranks, const std::
   }
   auto group = std::make_unique<Group>(std::move(plan), *backend_group, guard);
   Entry entry{.group = group.get(), .communicator = nullptr};
-  progress->follow(*group);
+  progress->follow(name, [counted = group.get()] { return counted->begun(); });
   entry.communicator = std::make_unique<Communicator>(std::move(group));
+  const std::lock_guard lock(mutex);
   return *groups.emplace(name, std::move(entry)).first->second.communicator;
+}
+
+NodeLink& World::Body::make_link(const std::string& name) {
+  const int node = topology.node_of(rank);
+  LinkPlan plan{.name = {.text = fmt::format("node {} link {}", node, name),
+                         .ranks = topology.ranks_of(node),
+                         .rank = topology.local_rank_of(rank),
+                         .begun = std::make_shared<std::atomic<std::int64_t>>(0)},
+                .store = std::nullopt,
+                .guard = guard,
+                .limit = options.limit,
+                .share_memory = options.share_memory};
+  plan.group = [&]() -> Communicator& { return make_group(plan.name.ranks, plan.name.text); };
+  if (plan.name.ranks.size() > 1) {
+    plan.store = table->store.under(fmt::format("generation{}/{}", generation, plan.name.text));
+  }
+  std::unique_ptr<NodeLink> link = open_link(plan);
+  if (link->shares_memory()) {
+    progress->follow(plan.name.text, [begun = plan.name.begun] { return begun->load(); });
+  }
+  const std::lock_guard lock(mutex);
+  return *links.emplace(name, std::move(link)).first->second;
+}
+
+template <typename Value>
+Value* World::Body::find(std::map<std::string, Value>& table_of, const std::string& name) {
+  const std::lock_guard lock(mutex);
+  const auto known = table_of.find(name);
+  return known == table_of.end() ? nullptr : &known->second;
 }
 
 World::World(std::unique_ptr<Body> body) : body_(std::move(body)) {}
@@ -258,12 +297,17 @@ Communicator& World::node_group() {
 }
 
 Communicator& World::group(const std::vector<int>& ranks, const std::string& name) {
-  const auto known = body_->groups.find(name);
-  if (known == body_->groups.end()) return body_->make_group(ranks, name);
-  require(known->second.communicator->world_ranks() == ranks,
+  const Body::Entry* known = body_->find(body_->groups, name);
+  if (known == nullptr) return body_->make_group(ranks, name);
+  require(known->communicator->world_ranks() == ranks,
           "group '{}' was made of ranks [{}] and is now asked for with [{}]", name,
-          fmt::join(known->second.communicator->world_ranks(), ", "), fmt::join(ranks, ", "));
-  return *known->second.communicator;
+          fmt::join(known->communicator->world_ranks(), ", "), fmt::join(ranks, ", "));
+  return *known->communicator;
+}
+
+NodeLink& World::node_link(const std::string& name) {
+  const std::unique_ptr<NodeLink>* known = body_->find(body_->links, name);
+  return known == nullptr ? body_->make_link(name) : **known;
 }
 
 World World::next_generation(Seconds limit) && {
@@ -298,11 +342,11 @@ World World::next_generation(Seconds limit) && {
   return World(std::move(next));
 }
 
-void World::abandon(const std::string& reason) {
-  if (!body_->guard.lookout) return;
+bool World::abandon(const std::string& reason) {
+  if (!body_->guard.lookout) return true;
   const std::string who = body_->members[static_cast<std::size_t>(rank())].text(rank());
-  body_->guard.lookout->spread(
-      {.text = fmt::format("{} ended with an error: {}", who, reason), .missing = {rank()}});
+  const std::string text = fmt::format("{} ended with an error: {}", who, reason);
+  return body_->guard.lookout->spread({.text = text, .missing = {rank()}}).text == text;
 }
 
 void World::leave() {

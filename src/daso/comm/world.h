@@ -9,6 +9,7 @@
 
 #include "daso/base/seconds.h"
 #include "daso/comm/communicator.h"
+#include "daso/comm/node_link.h"
 #include "daso/comm/place.h"
 #include "daso/comm/store.h"
 #include "daso/comm/topology.h"
@@ -22,6 +23,7 @@ struct WorldOptions {
   Seconds limit{60};               // for joining, for making a group and for every operation
   bool check_collectives = false;  // compare every operation with the peers', not only the first
   std::string configuration;       // must be equal on all ranks; any text
+  bool share_memory = true;        // inside a node, where it can be had
   std::vector<int> node_of_rank;   // empty: from the places' node names, or else the host names
 };
 
@@ -60,6 +62,10 @@ class World {
   // name tells groups of the same ranks apart and stands in error messages.
   Communicator& group(const std::vector<int>& ranks, const std::string& name);
 
+  // The ranks of this node, under a name; made on first use: all ranks of the node must then ask
+  // for it. Different names may be asked for and used by different threads at once.
+  NodeLink& node_link(const std::string& name);
+
   // The world of those that are left. Every survivor calls it, after a PeerError; `limit` is for
   // finding each other. Ranks are numbered anew, in the old order.
   World next_generation(Seconds limit) &&;
@@ -67,8 +73,9 @@ class World {
   // The orderly end: waits until all ranks are done with the store, so that its host may go. To be
   // called by every rank.
   void leave();
-  // The disorderly end: tells the others why this rank ends, so that they need not find out.
-  void abandon(const std::string& reason);
+  // The disorderly end: tells the others why this rank ends, so that they need not find out. False
+  // if another rank has told them something before: that is then the reason which all have heard.
+  bool abandon(const std::string& reason);
 
  private:
   struct Body;
@@ -79,5 +86,8 @@ class World {
 // The main function of a rank: joins the world, runs the body, leaves. Prints what went wrong and
 // returns the exit code of docs/errors.md. Leaves by _Exit when the world is broken.
 int rank_main(const WorldOptions& options, const std::function<int(World&)>& body);
+// The same with the options' defaults, in the world that the launcher's variables tell of (daso run,
+// torchrun, mpirun, srun); without any a world of one.
+int rank_main(const std::function<int(World&)>& body);
 
 }  // namespace daso

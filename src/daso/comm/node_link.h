@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <ATen/core/TensorBody.h>
+
+#include "daso/base/seconds.h"
+
+namespace daso {
+
+// How a tensor is cut among the ranks of a node: rows into `slices` pieces by segment_of(), and
+// piece i belongs to local rank first + i. At least 1 piece, and first + slices at most the ranks.
+struct Slices {
+  int slices = 1;
+  int first = 0;
+  bool operator==(const Slices&) const = default;
+};
+
+// What the ranks of one node do together in every step, blocking: one thread of each rank calls the
+// same operations in the same order. Through shared memory where that can be had, else through the
+// backend's group of the node. On a node of one rank both operations do nothing.
+//
+// Tensors are contiguous, on the CPU, of any size including 0, and cut along their first dimension.
+// Both throw as Pending::wait does.
+class NodeLink {
+ public:
+  virtual ~NodeLink() = default;
+
+  virtual int rank() const = 0;  // local rank
+  virtual int size() const = 0;
+  virtual bool shares_memory() const = 0;
+
+  // Float32. The owner's slice becomes its mean over the ranks of the node; what is in the other
+  // slices afterwards is of no use.
+  virtual void reduce(const at::Tensor& tensor, Slices slices, Seconds limit) = 0;
+  // Any type. Everybody's slices become their owners'.
+  virtual void gather(const at::Tensor& tensor, Slices slices, Seconds limit) = 0;
+};
+
+}  // namespace daso
