@@ -8,6 +8,7 @@
 #include <set>
 
 #include "daso/base/error.h"
+#include "daso/model/large_tensor.h"
 
 namespace daso {
 namespace {
@@ -93,7 +94,7 @@ FlatModel::FlatModel(std::shared_ptr<torch::nn::Module> module) : module_(std::m
   const auto options = at::TensorOptions().dtype(at::kFloat).device(device);
   parameters_ = flatten(parameters, options);
   buffers_ = flatten(buffers, options);
-  gradients_ = at::zeros_like(parameters_.flat);
+  gradients_ = large_zeros(parameters_.flat.sizes(), options);
   for (std::size_t i = 0; i < parameters_.views.size(); ++i) {
     at::Tensor& parameter = parameters_.views[i];
     parameter.mutable_grad() = view_of(gradients_, parameters_.spans[i].offset, parameter);
@@ -108,7 +109,7 @@ FlatModel::Views FlatModel::flatten(const Named& tensors, const at::TensorOption
     result.spans.push_back({name, result.elements, tensor.numel()});
     result.elements += tensor.numel();
   }
-  result.flat = at::zeros({padded(result.elements)}, options);
+  result.flat = large_zeros({padded(result.elements)}, options);
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     at::Tensor tensor = tensors[i].second;
     const at::Tensor view = view_of(result.flat, result.spans[i].offset, tensor);
@@ -117,6 +118,17 @@ FlatModel::Views FlatModel::flatten(const Named& tensors, const at::TensorOption
     result.views.push_back(tensor);
   }
   return result;
+}
+
+std::vector<at::Tensor> FlatModel::others() const {
+  std::vector<at::Tensor> tensors;
+  for (const auto& [name, tensor] : in_layout_order(module_->named_parameters())) {
+    if (!tensor.requires_grad()) tensors.push_back(tensor);
+  }
+  for (const auto& [name, tensor] : in_layout_order(module_->named_buffers())) {
+    if (!tensor.is_floating_point()) tensors.push_back(tensor);
+  }
+  return tensors;
 }
 
 void FlatModel::zero_gradients() { gradients_.zero_(); }

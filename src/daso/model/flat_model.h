@@ -53,6 +53,9 @@ class FlatModel {
   // The module's own tensor for a span, to hang hooks on.
   const at::Tensor& parameter(std::size_t span) const { return parameters_.views[span]; }
 
+  // The module's other tensors: frozen parameters and integer buffers.
+  std::vector<at::Tensor> others() const;
+
   // Zeroes in place; the module's zero_grad() would drop the views.
   void zero_gradients();
 

@@ -33,6 +33,11 @@ double learning_rate(const WarmupCosine& options, std::int64_t step) {
   return options.peak * (1 - (1 - options.end) * (1 - std::cos(std::numbers::pi * done)) / 2);
 }
 
+LearningRate rate_of(const WarmupCosine& options) {
+  validate(options);
+  return [options](std::int64_t step) { return learning_rate(options, step); };
+}
+
 Peak peak_of(const LearningRate& rate, std::int64_t steps) {
   DASO_ASSERT(steps >= 1);
   Peak peak{.rate = rate(0), .step = 0};

@@ -25,6 +25,9 @@ void validate(const WarmupCosine& options);
 // The peak is reached exactly, at the last step of the warm-up, and never exceeded.
 double learning_rate(const WarmupCosine& options, std::int64_t step);
 
+// The same as a function. Throws ConfigError.
+LearningRate rate_of(const WarmupCosine& options);
+
 struct Peak {
   double rate = 0;
   std::int64_t step = 0;  // the first that has it

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daso/local/local_sync.h"
+#include "daso/local/gradient_sync.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/nn.h>
 
+#include <limits>
 #include <numeric>
 
 #include "daso/base/error.h"
@@ -75,21 +77,28 @@ at::Tensor mean_gradients(int ranks, int passes) {
   return (sum / ranks).to(at::kFloat);
 }
 
-class LocalSyncs : public testing::TestWithParam<std::tuple<int, int>> {};
+struct Case {
+  std::vector<std::string> nodes;  // of each rank
+  Reach reach = Reach::kNode;
+  std::int64_t bucket_elements = 1;
+};
 
-TEST_P(LocalSyncs, GiveEveryRankTheMean) {
-  const auto [ranks, bucket_elements] = GetParam();
+class GradientSyncs : public testing::TestWithParam<Case> {};
+
+TEST_P(GradientSyncs, GiveEveryRankTheMean) {
+  const auto& [nodes, reach, bucket_elements] = GetParam();
+  const int ranks = static_cast<int>(nodes.size());
   const at::Tensor expected = mean_gradients(ranks, 1);
-  std::vector<at::Tensor> results(static_cast<std::size_t>(ranks));
-  run_ranks({.ranks = ranks}, [&](World& world) {
+  std::vector<at::Tensor> results(nodes.size());
+  run_ranks({.ranks = ranks, .nodes = nodes}, [&](World& world) {
     const auto module = net();
     FlatModel flat(module);
-    LocalSync sync(flat, world.node_group(), {.bucket_elements = bucket_elements});
+    GradientSync sync(world, flat, reach, bucket_elements);
     for (int step = 0; step < 3; ++step) {  // the same every time: nothing is left of a step
       flat.zero_gradients();
-      sync.begin();
+      sync.begin(reach, step);
       loss(*module, world.rank(), 0).backward();
-      sync.finish(world.limit());
+      sync.finish();
     }
     results[static_cast<std::size_t>(world.rank())] = flat.gradients().clone();
   });
@@ -99,43 +108,95 @@ TEST_P(LocalSyncs, GiveEveryRankTheMean) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Buckets, LocalSyncs,
-                         testing::Combine(testing::Values(1, 2, 3),
-                                          testing::Values(1, 40, 1 << 20)));
+std::vector<Case> cases() {
+  std::vector<Case> all;
+  for (const std::int64_t bucket : {1, 40, 1 << 20}) {
+    for (const int ranks : {1, 2, 3}) {
+      all.push_back(
+          {std::vector<std::string>(static_cast<std::size_t>(ranks), "a"), Reach::kNode, bucket});
+    }
+    for (const std::vector<std::string>& nodes :
+         std::vector<std::vector<std::string>>{{"a"},
+                                               {"a", "a"},
+                                               {"a", "b"},
+                                               {"a", "a", "b", "b"},
+                                               {"a", "a", "a", "b"},
+                                               {"a", "b", "b", "c", "c", "c"},
+                                               {"a", "b", "b", "a", "a"}}) {
+      all.push_back({nodes, Reach::kWorld, bucket});
+    }
+  }
+  return all;
+}
 
-TEST(LocalSync, SendsOnceAfterSeveralBackwards) {
+INSTANTIATE_TEST_SUITE_P(All, GradientSyncs, testing::ValuesIn(cases()));
+
+TEST(GradientSync, OfANodeLeavesOtherNodesAlone) {
+  const at::Tensor of_first_two = mean_gradients(2, 1);
+  run_ranks({.ranks = 3, .nodes = {"a", "a", "b"}}, [&](World& world) {
+    const auto module = net();
+    FlatModel flat(module);
+    GradientSync sync(world, flat, Reach::kWorld, 40);
+    flat.zero_gradients();
+    sync.begin(Reach::kNode, 0);
+    loss(*module, world.rank(), 0).backward();
+    sync.finish();
+    EXPECT_EQ(at::allclose(flat.gradients(), of_first_two, 1e-5, 1e-6), world.node() == 0);
+    EXPECT_EQ(sync.bytes_between_nodes(), 0);
+  });
+}
+
+TEST(GradientSync, SendsOnceAfterSeveralBackwards) {
   const at::Tensor expected = mean_gradients(2, 3);
   run_ranks({.ranks = 2}, [&](World& world) {
     const auto module = net();
     FlatModel flat(module);
-    LocalSync sync(flat, world.node_group(), {.bucket_elements = 40});
+    GradientSync sync(world, flat, Reach::kNode, 40);
     for (int pass = 0; pass < 2; ++pass) loss(*module, world.rank(), pass).backward();
-    sync.begin();
+    sync.begin(Reach::kNode, 0);
     loss(*module, world.rank(), 2).backward();
-    sync.finish(world.limit());
+    sync.finish();
     EXPECT_TRUE(at::allclose(flat.gradients(), expected, 1e-5, 1e-6));
   });
 }
 
-TEST(LocalSync, RefusesABackwardAfterTheLast) {
+TEST(GradientSync, RefusesABackwardAfterTheLast) {
   World world = World::alone();
   const auto module = net();
   FlatModel flat(module);
-  LocalSync sync(flat, world.node_group(), {});
-  sync.begin();
+  GradientSync sync(world, flat, Reach::kNode, 40);
+  sync.begin(Reach::kNode, 0);
   loss(*module, 0, 0).backward();
   EXPECT_THROW(loss(*module, 0, 1).backward(), Error);
 }
 
-TEST(LocalSync, NoticesGradientsThatLeftTheFlatTensor) {
+TEST(GradientSync, NoticesGradientsThatLeftTheFlatTensor) {
   World world = World::alone();
   const auto module = net();
   FlatModel flat(module);
-  LocalSync sync(flat, world.node_group(), {});
-  sync.begin();
+  GradientSync sync(world, flat, Reach::kNode, 40);
+  sync.begin(Reach::kNode, 0);
   module->zero_grad();
   loss(*module, 0, 0).backward();
-  EXPECT_THROW(sync.finish(world.limit()), Error);
+  EXPECT_THROW(sync.finish(), Error);
+}
+
+TEST(GradientSync, NamesTheTensorAndTheRankOfANonFiniteGradient) {
+  World world = World::alone();
+  const auto module = net();
+  FlatModel flat(module);
+  GradientSync sync(world, flat, Reach::kNode, 1 << 20);
+  sync.begin(Reach::kNode, 7);
+  loss(*module, 0, 0).backward();
+  module->first->bias.mutable_grad()[3] = std::numeric_limits<float>::infinity();
+  try {
+    sync.finish();
+    FAIL() << "nothing was thrown";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(),
+                testing::AllOf(testing::HasSubstr("'first.bias'"), testing::HasSubstr("rank 0"),
+                               testing::HasSubstr("step 7")));
+  }
 }
 
 // Backward fills the layout from its front, so the first bucket is on its way before backward ends.

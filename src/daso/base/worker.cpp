@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daso/base/worker.h"
+
+#include <pthread.h>
+
+#include <utility>
+
+namespace daso {
+namespace {
+
+constexpr std::size_t kLongestName = 15;
+
+}  // namespace
+
+Worker::Worker(const std::string& name)
+    : thread_([this](const std::stop_token& stop) { work(stop); }) {
+  ::pthread_setname_np(thread_.native_handle(), name.substr(0, kLongestName).c_str());
+}
+
+Worker::~Worker() = default;  // the thread is asked to stop and joined
+
+void Worker::post(Task task) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (failure_) return;
+    tasks_.push_back(std::move(task));
+  }
+  changed_.notify_all();
+}
+
+void Worker::wait() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return tasks_.empty() && !busy_; });
+  if (failure_) std::rethrow_exception(failure_);
+}
+
+void Worker::check() {
+  const std::lock_guard lock(mutex_);
+  if (failure_) std::rethrow_exception(failure_);
+}
+
+void Worker::work(const std::stop_token& stop) {
+  std::unique_lock lock(mutex_);
+  while (changed_.wait(lock, stop, [this] { return !tasks_.empty(); }) && !stop.stop_requested()) {
+    const Task task = std::move(tasks_.front());
+    tasks_.pop_front();
+    busy_ = true;
+    lock.unlock();
+    run(task);
+    lock.lock();
+    busy_ = false;
+    if (tasks_.empty()) changed_.notify_all();
+  }
+}
+
+void Worker::run(const Task& task) {
+  try {
+    task();
+  } catch (...) {
+    const std::lock_guard lock(mutex_);
+    failure_ = std::current_exception();
+    tasks_.clear();
+  }
+}
+
+}  // namespace daso

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daso/local/gradient_sync.h"
+
+#include <ATen/ATen.h>
+
+#include "daso/base/error.h"
+#include "daso/comm/peers.h"
+#include "daso/model/large_tensor.h"
+
+namespace daso {
+
+GradientSync::GradientSync(World& world, FlatModel& model, Reach farthest,
+                           std::int64_t bucket_elements)
+    : world_(world),
+      model_(model),
+      node_(world.node_link("gradients")),
+      slices_(world.topology().smallest_node()),
+      watch_(model, cut_buckets(model.parameter_spans(), bucket_elements),
+             [this](std::size_t bucket) { worker_.post([this, bucket] { average(bucket); }); }),
+      worker_("gradients") {
+  const int nodes = world.topology().nodes();
+  if (farthest == Reach::kNode || nodes == 1 || world.local_rank() >= slices_) return;
+  const std::vector<int> speakers(static_cast<std::size_t>(nodes), world.local_rank());
+  const Peers peers = peers_of(world, speakers, "gradients between nodes");
+  for (Flight& flight : flights_) {
+    flight.mean = std::make_unique<OrderedMean>(*peers.group, peers.shares);
+  }
+}
+
+void GradientSync::begin(Reach reach, std::int64_t step) {
+  reach_ = reach;
+  step_ = step;
+  watch_.arm();
+}
+
+void GradientSync::finish() {
+  watch_.flush();
+  worker_.post([this] { land_all(); });
+  const auto start = Clock::now();
+  worker_.wait();
+  wait_seconds_ += since(start).count();
+  model_.check();
+}
+
+void GradientSync::average(std::size_t number) {
+  const Bucket& bucket = watch_.buckets()[number];
+  if (bucket.begin == bucket.end) return;  // only tensors without elements
+  refuse_non_finite(bucket);
+  // Nothing else touches this part of the flat gradients until finish().
+  const at::Tensor gradients =
+      model_.gradients().narrow(0, bucket.begin, bucket.end - bucket.begin);
+  if (reach_ == Reach::kNode || world_.topology().nodes() == 1) {
+    average_over_node(gradients);
+  } else {
+    launch(gradients);
+  }
+}
+
+void GradientSync::average_over_node(const at::Tensor& gradients) {
+  const Slices slices{.slices = node_.size()};
+  node_.reduce(gradients, slices, world_.limit());
+  node_.gather(gradients, slices, world_.limit());
+}
+
+void GradientSync::launch(const at::Tensor& gradients) {
+  Flight& flight = flights_[launched_++ % kFlights];
+  flight.gradients = gradients;
+  node_.reduce(gradients, {.slices = slices_}, world_.limit());
+  if (flight.mean) {
+    const Segment own = segment_of(gradients.size(0), slices_, node_.rank());
+    flight.slice = gradients.narrow(0, own.begin, own.length());
+    flight.mean->start(flight.slice);
+    bytes_between_nodes_ += flight.mean->bytes_sent(flight.slice);
+  }
+  // The one before turns while this one is on its way, and the one before that lands.
+  if (launched_ - turned_ > 1) turn();
+  if (turned_ - landed_ > 1) land();
+}
+
+void GradientSync::turn() {
+  Flight& flight = flights_[turned_++ % kFlights];
+  if (flight.mean) flight.mean->turn(world_.limit());
+}
+
+void GradientSync::land() {
+  Flight& flight = flights_[landed_++ % kFlights];
+  if (flight.mean) flight.mean->finish(world_.limit());
+  node_.gather(flight.gradients, {.slices = slices_}, world_.limit());
+}
+
+void GradientSync::land_all() {
+  while (turned_ < launched_) turn();
+  while (landed_ < launched_) land();
+  launched_ = turned_ = landed_ = 0;
+}
+
+// Before anything is averaged: afterwards every rank has it, and nobody knows whose it was.
+void GradientSync::refuse_non_finite(const Bucket& bucket) const {
+  const std::span<const float> all = floats(model_.gradients());
+  const auto size = static_cast<std::size_t>(bucket.end - bucket.begin);
+  if (all_finite(all.subspan(static_cast<std::size_t>(bucket.begin), size))) return;
+  for (std::size_t i = bucket.first; i < bucket.first + bucket.spans; ++i) {
+    const FlatSpan& span = model_.parameter_spans()[i];
+    if (all_finite(all.subspan(static_cast<std::size_t>(span.offset),
+                               static_cast<std::size_t>(span.elements)))) {
+      continue;
+    }
+    throw Error(fmt::format(
+        "the gradient of '{}' on rank {} (node {}) is not finite in step {}: the run has diverged; "
+        "a smaller learning rate, a longer warm-up or gradient clipping may help",
+        span.name, world_.rank(), world_.topology().name_of(world_.node()), step_));
+  }
+}
+
+}  // namespace daso

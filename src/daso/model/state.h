@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <ATen/core/TensorBody.h>
+
+#include <map>
+#include <string>
+
+namespace daso {
+
+// What one rank must keep to go on later as if it had not stopped: tensors by name. Numbers are
+// tensors of one element, so that a file needs to know one kind of thing.
+using State = std::map<std::string, at::Tensor>;
+
+at::Tensor integer(std::int64_t value);
+at::Tensor real(double value);
+
+// Throw ConfigError where the state has no such entry, or one of another kind.
+const at::Tensor& tensor_in(const State& state, const std::string& name);
+std::int64_t integer_in(const State& state, const std::string& name);
+double real_in(const State& state, const std::string& name);
+// Copies into `target`, which must have the entry's size and type.
+void restore(const State& state, const std::string& name, const at::Tensor& target);
+
+}  // namespace daso
