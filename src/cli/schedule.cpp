@@ -90,13 +90,13 @@ LearningRate rate_of(const ScheduleFlags& flags, int epochs) {
   WarmupCosine options{.warmup_steps = flags.batches,
                        .steps = std::int64_t{epochs} * flags.batches};
   options.peak = flags.peak.value_or(options.peak);
-  validate(options);
-  return [options](std::int64_t step) { return learning_rate(options, step); };
+  return daso::rate_of(options);
 }
 
 struct Resolved {
   ScheduleOptions options;
   Course course;
+  EpochLoss loss;
   int nodes = 1;
 };
 
@@ -108,12 +108,11 @@ Resolved resolve(const ScheduleFlags& flags) {
   refuse_idle_flags(flags, options.kind);
   const int epochs = epochs_of(flags);
   check_amounts(flags, epochs);
-  resolved.course = {.batches = flags.batches,
-                     .rate = rate_of(flags, epochs),
-                     .loss = [losses = flags.losses](int epoch) {
-                       return losses.empty() ? 0 : losses[static_cast<std::size_t>(epoch)];
-                     }};
-  const Peak peak = peak_of(resolved.course.rate, std::int64_t{epochs} * flags.batches);
+  resolved.course = {.epochs = epochs, .batches = flags.batches, .rate = rate_of(flags, epochs)};
+  resolved.loss = [losses = flags.losses](int epoch) {
+    return losses.empty() ? 0 : losses[static_cast<std::size_t>(epoch)];
+  };
+  const Peak peak = peak_of(resolved.course.rate, resolved.course.steps());
   options.cadence = {.skip = flags.skip.value_or(preset.cadence.skip),
                      .wait = flags.wait.value_or(preset.cadence.wait)};
   options.stall.patience = flags.patience.value_or(options.stall.patience);
@@ -219,8 +218,8 @@ void print_table(const Resolved& resolved, const std::vector<EpochTrajectory>& e
       return blocking ? std::string("-") : std::to_string(value);
     };
     const auto number = static_cast<int>(i);
-    const double seen = plateau ? resolved.course.loss(number)
-                                : resolved.course.rate(number * resolved.course.batches);
+    const double seen =
+        plateau ? resolved.loss(number) : resolved.course.rate(number * resolved.course.batches);
     fmt::print("{}\n",
                table.row({std::to_string(i), name_of(phase), cell(cadence.skip), cell(cadence.wait),
                           fmt::format("{:.4g}", seen), std::to_string(epochs[i].exchanges),
@@ -236,8 +235,8 @@ void print_table(const Resolved& resolved, const std::vector<EpochTrajectory>& e
 
 int act(const ScheduleFlags& flags) {
   const Resolved resolved = resolve(flags);
-  const std::vector<EpochTrajectory> epochs =
-      trajectory_of(Schedule(resolved.options), Cycle({.nodes = resolved.nodes}), resolved.course);
+  const std::vector<EpochTrajectory> epochs = trajectory_of(
+      Schedule(resolved.options), Cycle({.nodes = resolved.nodes}), resolved.course, resolved.loss);
   flags.json ? print_json(resolved, epochs) : print_table(resolved, epochs);
   return kExitOk;
 }

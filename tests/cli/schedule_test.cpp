@@ -93,10 +93,8 @@ TEST(ScheduleCommand, DefaultsAreThoseOfTheLibrary) {
                               .phases = {.epochs = 6, .warmup = 1},
                               .cadence = {.skip = 3, .wait = 1},
                               .alpha = 0.3}),
-                    Cycle({.nodes = 10}),
-                    {.batches = 50,
-                     .rate = [&](std::int64_t step) { return learning_rate(rate, step); },
-                     .loss = [](int) { return 0.0; }});
+                    Cycle({.nodes = 10}), {.epochs = 6, .batches = 50, .rate = rate_of(rate)},
+                    [](int) { return 0.0; });
   std::int64_t exchanges = 0;
   json starts = json::array();
   for (const EpochTrajectory& epoch : epochs) {

@@ -211,10 +211,9 @@ TEST(Cycle, PeriodBeyondTheEpochIsItsLastStart) {
   const Schedule schedule(
       {.kind = ScheduleKind::kRate, .phases = {.epochs = 2}, .cadence = {.skip = 2}, .alpha = 1});
   // 0 in the first epoch; (1 / 0.5)^2 = 4 from step 6 on.
-  const Course course{.batches = 6,
-                      .rate = [](std::int64_t step) { return step < 6 ? 0.0 : 0.5; },
-                      .loss = [](int) { return 0.0; }};
-  const auto epochs = trajectory_of(schedule, Cycle({.nodes = 2}), course);
+  const Course course{
+      .epochs = 2, .batches = 6, .rate = [](std::int64_t step) { return step < 6 ? 0.0 : 0.5; }};
+  const auto epochs = trajectory_of(schedule, Cycle({.nodes = 2}), course, [](int) { return 0.0; });
   using Start = EpochTrajectory::Start;
   EXPECT_EQ(epochs[0].starts, (std::vector<Start>{{.step = 0, .skip = 6}}));
   EXPECT_EQ(epochs[1].starts,

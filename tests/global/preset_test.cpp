@@ -17,12 +17,14 @@ TEST(Preset, DefaultSkipFallsWithTheNodes) {
 
 TEST(Preset, DefaultsAndPaperAreWhatTheDefinitionSays) {
   const Preset ours = default_preset(4);
-  EXPECT_EQ(ours.merge + " " + ours.exchange + " " + ours.wire, "corrected sharded int8");
+  EXPECT_EQ(ours.exchange,
+            (ExchangeOptions{ExchangeKind::kSharded, Wire::kInt8, MergeRule::kCorrected}));
   EXPECT_EQ(ours.schedule, ScheduleKind::kRate);
   EXPECT_EQ(ours.warmup_epochs, std::nullopt);
   EXPECT_EQ(ours.cooldown_epochs, 0);
   const Preset paper = paper_preset();
-  EXPECT_EQ(paper.merge + " " + paper.exchange + " " + paper.wire, "paper rotating fp32");
+  EXPECT_EQ(paper.exchange,
+            (ExchangeOptions{ExchangeKind::kRotating, Wire::kFp32, MergeRule::kPaper}));
   EXPECT_EQ(paper.schedule, ScheduleKind::kPlateau);
   EXPECT_EQ(paper.cadence, (Cadence{.skip = 4, .wait = 1}));
   EXPECT_EQ(paper.warmup_epochs, 4);

@@ -27,12 +27,13 @@ TEST(Rate, PeriodsStartWhereTheGoldenOnesDo) {
                              .phases = {.epochs = epochs},
                              .cadence = {.skip = one.at("skip"), .wait = 1},
                              .alpha = one.at("alpha")});
-    const Course course{
-        .batches = batches,
-        .rate = [&](std::int64_t step) { return rates.at(static_cast<std::size_t>(step)); },
-        .loss = [](int) { return 0.0; }};
+    const Course course{.epochs = epochs, .batches = batches, .rate = [&](std::int64_t step) {
+                          return rates.at(static_cast<std::size_t>(step));
+                        }};
+    const EpochLoss loss = [](int) { return 0.0; };
     json found = json::array();
-    for (const EpochTrajectory& epoch : trajectory_of(schedule, Cycle({.nodes = 2}), course)) {
+    for (const EpochTrajectory& epoch :
+         trajectory_of(schedule, Cycle({.nodes = 2}), course, loss)) {
       for (const auto& [step, skip] : epoch.starts) found.push_back({step, skip});
     }
     EXPECT_EQ(found, one.at("expect")) << one.at("name");

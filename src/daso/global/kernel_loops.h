@@ -80,7 +80,6 @@ void merge_blocks(const Merging& m) {
     const std::size_t begin = block * kBlockElements;
     for (std::size_t i = 0; i < kBlockElements; i += V::kLanes) {
       float* parameters = m.parameters + begin + i;
-      float* anchor = m.anchor + begin + i;
       const typename V::Floats q_own = own.at(i);
       const typename V::Floats q_mean = back.at(i);
       const typename V::Floats x = V::load(parameters);
@@ -93,7 +92,10 @@ void merge_blocks(const Merging& m) {
       } else {
         V::store(parameters, V::add(x, V::subtract(q_mean, q_own)));
       }
-      V::store(anchor, V::add(V::load(anchor), q_mean));
+      if (m.anchor != nullptr) {
+        float* anchor = m.anchor + begin + i;
+        V::store(anchor, V::add(V::load(anchor), q_mean));
+      }
     }
   }
 }

@@ -42,7 +42,7 @@ struct Merging {
   const std::byte* own;
   const std::byte* back;
   float* parameters;
-  float* anchor;
+  float* anchor;  // null: this rank does not keep it
   std::size_t blocks;
   const float* sent;   // paper alone, as are the next two
   float local_weight;  // 2 * staleness

@@ -29,7 +29,7 @@ bool average_elements(std::span<const Part> parts, std::size_t begin, std::span<
 
 kernels::Merging merging_of(const Merge& merge) {
   const std::size_t elements = merge.parameters.size();
-  DASO_ASSERT(merge.anchor.size() == elements);
+  DASO_ASSERT(merge.anchor.empty() || merge.anchor.size() == elements);
   DASO_ASSERT(merge.own.size() == encoded_bytes(merge.wire, elements));
   DASO_ASSERT(merge.back.size() == merge.own.size());
   return {.own = merge.own.data(),

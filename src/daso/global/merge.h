@@ -46,7 +46,7 @@ struct Part {
 // What both rules of a merge need: the encoded difference that this node sent (own), the answer
 // that all got (back), and what they change. With q_own and q_mean their decoded values, both end
 // by
-//   anchor = anchor + q_mean
+//   anchor = anchor + q_mean        unless it is empty: another rank of the node keeps it
 struct Merge {
   Wire wire = Wire::kInt8;
   std::span<const std::byte> own;

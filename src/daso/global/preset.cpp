@@ -19,9 +19,7 @@ constexpr int kNodesForLongWait = 4;
 Preset default_preset(int nodes) {
   require(nodes >= 1, "a world has at least 1 node, got {}", nodes);
   return {
-      .merge = "corrected",
-      .exchange = "sharded",
-      .wire = "int8",
+      .exchange = {ExchangeKind::kSharded, Wire::kInt8, MergeRule::kCorrected},
       .schedule = ScheduleKind::kRate,
       .cadence = {.skip = std::clamp(kNodesTimesSkip / nodes, 1, kLongestDefaultSkip), .wait = 1},
       .warmup_epochs = std::nullopt,
@@ -29,9 +27,7 @@ Preset default_preset(int nodes) {
 }
 
 Preset paper_preset() {
-  return {.merge = "paper",
-          .exchange = "rotating",
-          .wire = "fp32",
+  return {.exchange = {ExchangeKind::kRotating, Wire::kFp32, MergeRule::kPaper},
           .schedule = ScheduleKind::kPlateau,
           .cadence = {.skip = 4, .wait = 1},
           .warmup_epochs = 4,

@@ -5,15 +5,14 @@
 #include <string>
 #include <vector>
 
+#include "daso/global/exchange_options.h"
 #include "daso/global/schedule.h"
 
 // What a run does where no flag says otherwise (algorithm.md 5, end).
 namespace daso {
 
 struct Preset {
-  std::string merge;  // as the flag of this name takes it; the others likewise
-  std::string exchange;
-  std::string wire;
+  ExchangeOptions exchange;
   ScheduleKind schedule = ScheduleKind::kRate;
   Cadence cadence;
   std::optional<int> warmup_epochs;  // none: to the end of the epoch in which the rate peaks

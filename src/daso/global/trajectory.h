@@ -5,18 +5,12 @@
 #include <functional>
 #include <vector>
 
+#include "daso/global/course.h"
 #include "daso/global/cycle.h"
-#include "daso/optim/learning_rate.h"
 
 // A whole run as its schedule sees it, without ranks: which epoch does what, and when exchanges
 // start.
 namespace daso {
-
-struct Course {
-  std::int64_t batches = 1;               // steps of each epoch
-  LearningRate rate;                      // of a step
-  std::function<double(int epoch)> loss;  // mean training loss of all ranks
-};
 
 struct EpochTrajectory {
   struct Start {
@@ -30,6 +24,10 @@ struct EpochTrajectory {
   std::int64_t agreements = 0;  // 0 or 1
 };
 
-std::vector<EpochTrajectory> trajectory_of(Schedule schedule, Cycle cycle, const Course& course);
+// Mean training loss of all ranks in an epoch.
+using EpochLoss = std::function<double(int epoch)>;
+
+std::vector<EpochTrajectory> trajectory_of(Schedule schedule, Cycle cycle, const Course& course,
+                                           const EpochLoss& loss);
 
 }  // namespace daso

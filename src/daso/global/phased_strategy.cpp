@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daso/global/phased_strategy.h"
+
+#include "daso/base/error.h"
+
+namespace daso {
+namespace {
+
+void save(const PlateauState& plateau, State& state) {
+  state["schedule.best"] = real(plateau.stall.best);
+  state["schedule.bad_epochs"] = integer(plateau.stall.bad_epochs);
+  state["schedule.skip"] = integer(plateau.cadence.skip);
+  state["schedule.wait"] = integer(plateau.cadence.wait);
+}
+
+PlateauState plateau_in(const State& state) {
+  return {.stall = {.best = real_in(state, "schedule.best"),
+                    .bad_epochs = static_cast<int>(integer_in(state, "schedule.bad_epochs"))},
+          .cadence = {.skip = static_cast<int>(integer_in(state, "schedule.skip")),
+                      .wait = static_cast<int>(integer_in(state, "schedule.wait"))}};
+}
+
+void save(const CycleState& cycle, State& state) {
+  state["cycle.exchanges"] = integer(cycle.exchanges);
+  state["cycle.last_start"] = integer(cycle.last_start);
+  state["cycle.skip"] = integer(cycle.skip);
+  state["cycle.in_flight"] = integer(cycle.in_flight ? 1 : 0);
+  if (!cycle.in_flight) return;
+  state["cycle.in_flight.exchange"] = integer(cycle.in_flight->exchange);
+  state["cycle.in_flight.started"] = integer(cycle.in_flight->started);
+}
+
+CycleState cycle_in(const State& state) {
+  CycleState cycle{.exchanges = integer_in(state, "cycle.exchanges"),
+                   .in_flight = std::nullopt,
+                   .last_start = integer_in(state, "cycle.last_start"),
+                   .skip = integer_in(state, "cycle.skip")};
+  if (integer_in(state, "cycle.in_flight") == 0) return cycle;
+  cycle.in_flight = {.exchange = integer_in(state, "cycle.in_flight.exchange"),
+                     .started = integer_in(state, "cycle.in_flight.started")};
+  return cycle;
+}
+
+}  // namespace
+
+PhasedStrategy::PhasedStrategy(const StrategyParts& parts, bool in_background)
+    : AveragingStrategy(parts, Reach::kWorld),
+      schedule_(parts.options.schedule),
+      cycle_({.nodes = parts.world.topology().nodes(), .in_background = in_background}),
+      speakers_(parts.world, parts.options.exchange.kind, "exchange"),
+      agreement_(parts.world, parts.model, parts.optimizer, speakers_) {}
+
+Reach PhasedStrategy::reach(const When& when) const {
+  return is_blocking(schedule_.epoch(when.epoch).phase) ? Reach::kWorld : Reach::kNode;
+}
+
+Plan PhasedStrategy::after_step(const When& when) {
+  const Plan plan = cycle_.after_step(schedule_, when);
+  obey(plan);
+  if (when.batch == when.last) average_buffers();
+  return plan;
+}
+
+double PhasedStrategy::end_epoch(int epoch, double loss) {
+  const double mean = AveragingStrategy::end_epoch(epoch, loss);
+  schedule_.end_epoch(epoch, mean);
+  return mean;
+}
+
+State PhasedStrategy::state() {
+  State state;
+  save(schedule_.state(), state);
+  save(cycle_.state(), state);
+  return state;
+}
+
+void PhasedStrategy::load_state(const State& state) {
+  schedule_.load_state(plateau_in(state));
+  cycle_.load_state(cycle_in(state));
+}
+
+Costs PhasedStrategy::costs() const {
+  Costs costs = AveragingStrategy::costs();
+  costs.wait_seconds += agreement_.wait_seconds();
+  costs.bytes_between_nodes += agreement_.bytes_between_nodes();
+  return costs;
+}
+
+}  // namespace daso

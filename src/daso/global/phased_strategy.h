@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "daso/global/agreement.h"
+#include "daso/global/averaging_strategy.h"
+
+namespace daso {
+
+// A strategy with phases and a schedule: world-wide gradients in blocking phases, local sync and
+// means of parameters in cycling. What a mean is, is up to the strategy.
+class PhasedStrategy : public AveragingStrategy {
+ public:
+  PhasedStrategy(const StrategyParts& parts, bool in_background);
+
+  Plan after_step(const When& when) override;
+  double end_epoch(int epoch, double loss) override;
+  State state() override;
+  void load_state(const State& state) override;
+  Costs costs() const override;
+
+ protected:
+  Reach reach(const When& when) const override;
+  // Does what is due.
+  virtual void obey(const Plan& plan) = 0;
+
+  const Schedule& schedule() const { return schedule_; }
+  bool in_flight() const { return cycle_.state().in_flight.has_value(); }
+  bool several_nodes() const { return world().topology().nodes() > 1; }
+  const Speakers& speakers() const { return speakers_; }
+  Agreement& agreement() { return agreement_; }
+
+ private:
+  Schedule schedule_;
+  Cycle cycle_;
+  const Speakers speakers_;
+  Agreement agreement_;
+};
+
+}  // namespace daso
