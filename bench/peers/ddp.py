@@ -4,8 +4,9 @@
     daso run --nodes 4 --ranks-per-node 2 [--cluster NAME] -- .venv/bin/python3 bench/peers/ddp.py
 
 Forward and backward sleep as if an accelerator computed; the gradient of layer i becomes ready when
-its share of backward is over, the last layer first. All else is real: buckets, hooks, all-reduce,
-optimizer. Rank 0 prints one JSON object.
+its share of backward is over, the last layer first. As an accelerator does not wait for its host,
+layers become ready at fixed times after backward's start. All else is real: buckets, hooks,
+all-reduce, optimizer. Rank 0 prints one JSON object.
 """
 import argparse
 import json
@@ -23,26 +24,44 @@ from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import bf16_compr
 from torch.nn.parallel import DistributedDataParallel
 
 
+def sleep_until(moment: float) -> None:
+    """Returns at this time of time.monotonic(), or at once if it has passed."""
+    left = moment - time.monotonic()
+    if left > 0:
+        time.sleep(left)
+
+
+class Backward:
+    """What all layers' backward shares."""
+
+    def __init__(self, layer_seconds: float):
+        self.layer_seconds = layer_seconds
+        self.started = 0.0
+
+
 class SleepingLayer(torch.autograd.Function):
-    """Passes its input on. Its backward takes the layer's share of time, then has its gradient."""
+    """Passes its input on. Its gradient is ready when its turn in backward is over."""
 
     @staticmethod
-    def forward(ctx, value, weight, gradient, seconds):
+    def forward(ctx, value, weight, gradient, backward, turn):
         ctx.gradient = gradient
-        ctx.seconds = seconds
+        ctx.shared = backward
+        ctx.turn = turn  # 0 for the last layer, whose gradient is the first
         return value.clone()
 
     @staticmethod
     def backward(ctx, grad):
-        time.sleep(ctx.seconds)
-        return grad, ctx.gradient, None, None
+        if ctx.turn == 0:
+            ctx.shared.started = time.monotonic()
+        sleep_until(ctx.shared.started + (ctx.turn + 1) * ctx.shared.layer_seconds)
+        return grad, ctx.gradient, None, None, None
 
 
 class EmulatedModel(torch.nn.Module):
     def __init__(self, options: argparse.Namespace):
         super().__init__()
         self.forward_seconds = options.forward_ms / 1000
-        self.layer_seconds = options.backward_ms / 1000 / options.layers
+        self.backward = Backward(options.backward_ms / 1000 / options.layers)
         # The first ones take what does not divide evenly.
         share, rest = divmod(options.parameters, options.layers)
         sizes = [share + (i < rest) for i in range(options.layers)]
@@ -50,9 +69,11 @@ class EmulatedModel(torch.nn.Module):
         self.gradients = [torch.full((size,), 1e-3) for size in sizes]
 
     def forward(self, value: torch.Tensor) -> torch.Tensor:
-        time.sleep(self.forward_seconds)
-        for weight, gradient in zip(self.weights, self.gradients):
-            value = SleepingLayer.apply(value, weight, gradient, self.layer_seconds)
+        started = time.monotonic()
+        last = len(self.gradients) - 1
+        for i, (weight, gradient) in enumerate(zip(self.weights, self.gradients)):
+            value = SleepingLayer.apply(value, weight, gradient, self.backward, last - i)
+        sleep_until(started + self.forward_seconds)
         return value.sum()
 
 

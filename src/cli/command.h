@@ -28,8 +28,10 @@ struct Command {
 Command add_run(CLI::App& parent);
 Command add_doctor(CLI::App& parent);
 Command add_schedule(CLI::App& parent);
+Command add_verify(CLI::App& parent);
 Command add_bench_comm(CLI::App& parent);
 Command add_bench_overlap(CLI::App& parent);
 Command add_bench_merge(CLI::App& parent);
+Command add_bench_step(CLI::App& parent);
 
 }  // namespace daso

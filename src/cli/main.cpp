@@ -35,11 +35,16 @@ std::vector<Command> add_commands(CLI::App& app) {
       "  ./daso test [--all]    run the tests; --all: slow ones and sanitizers as well\n"
       "  ./daso lint [--all]    look at the changed files, or at all\n"
       "  ./daso build [PRESET]  only build: release, dev, asan or tsan");
-  CLI::App* bench = app.add_subcommand("bench", "Measure: comm, overlap, merge");
+  CLI::App* bench = app.add_subcommand("bench", "Measure: comm, overlap, merge, step");
   bench->require_subcommand(0, 1);
-  return {
-      daso::add_run(app),           daso::add_doctor(app),           daso::add_schedule(app),
-      daso::add_bench_comm(*bench), daso::add_bench_overlap(*bench), daso::add_bench_merge(*bench)};
+  return {daso::add_run(app),
+          daso::add_doctor(app),
+          daso::add_schedule(app),
+          daso::add_bench_comm(*bench),
+          daso::add_bench_overlap(*bench),
+          daso::add_bench_merge(*bench),
+          daso::add_bench_step(*bench),
+          daso::add_verify(app)};
 }
 
 // What stands after -- is not ours to understand.

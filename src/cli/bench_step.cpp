@@ -1,0 +1,373 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <ATen/Parallel.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/zeros.h>
+
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "cli/agree.h"
+#include "cli/emulated_model.h"
+#include "cli/numbers.h"
+#include "cli/ranks.h"
+#include "cli/table.h"
+#include "cli/values.h"
+#include "daso/base/error.h"
+#include "daso/base/text.h"
+#include "daso/global/course.h"
+#include "daso/global/strategy.h"
+#include "daso/optim/sgd.h"
+
+namespace daso {
+namespace {
+
+using json = nlohmann::ordered_json;
+
+constexpr Shape kShape{.nodes = 2, .ranks_per_node = 2};
+constexpr double kLearningRate = 1e-3;
+constexpr double kMomentum = 0.9;
+constexpr double kMegabyte = 1 << 20;
+constexpr double kLongestMs = 3'600'000;  // an hour; more is a mistake
+constexpr std::int64_t kMostSteps = 100'000'000;
+
+struct BenchStepOptions {
+  LaunchFlags launch;
+  EmulatedModelOptions model;
+  std::string strategy = "daso";
+  int steps = 20;
+  int warmup_steps = 8;
+  Cadence cadence;
+  MergeRule merge = MergeRule::kCorrected;
+  ExchangeKind exchange = ExchangeKind::kSharded;
+  std::optional<Wire> wire;
+  double bucket_mb = static_cast<double>(StrategyOptions{}.bucket_elements * 4) / kMegabyte;
+  std::optional<int> batches;
+  bool json = false;
+};
+
+Wire wire_of(const BenchStepOptions& options) {
+  const bool rotating = options.exchange == ExchangeKind::kRotating;
+  return options.wire.value_or(rotating ? Wire::kFp32 : ExchangeOptions{}.wire);
+}
+
+// Before any rank starts, so that it is said once.
+void validate(const BenchStepOptions& options) {
+  validate(options.cadence);
+  const std::int64_t steps = std::int64_t{options.steps} + options.warmup_steps;
+  require(steps + 2 * std::int64_t{options.cadence.skip} <= kMostSteps,
+          "--steps {} and --warmup-steps {} in rounds of --skip {} are too many; the limit is {}",
+          options.steps, options.warmup_steps, options.cadence.skip, kMostSteps);
+  require(options.model.layers <= options.model.parameters,
+          "--layers {} is more than --parameters {}: every layer needs at least one",
+          options.model.layers, options.model.parameters);
+  require(options.exchange != ExchangeKind::kRotating || wire_of(options) == Wire::kFp32,
+          "--wire {} does not go with --exchange rotating, which sends whole models in fp32; use "
+          "--exchange sharded, or --wire fp32",
+          name_of(wire_of(options)));
+}
+
+// The steps that are done, and how the epochs cut them.
+struct Job {
+  int warmup_steps = 0;
+  int steps = 0;  // measured
+  Course course;
+};
+
+// At a multiple of skip a round begins, so that the measured ones are whole.
+int whole_rounds(int steps, int skip) { return (steps + skip - 1) / skip * skip; }
+
+Job job_of(const BenchStepOptions& options) {
+  const int skip = options.cadence.skip;
+  Job job{.warmup_steps = whole_rounds(options.warmup_steps, skip),
+          .steps = whole_rounds(options.steps, skip)};
+  job.course.rate = [](std::int64_t) { return kLearningRate; };
+  job.course.batches = kEndless + 1;
+  if (options.batches) {
+    const int all = job.warmup_steps + job.steps;
+    job.course.batches = *options.batches;
+    job.course.epochs = (all + *options.batches - 1) / *options.batches;
+  }
+  return job;
+}
+
+StrategyOptions strategy_options(const BenchStepOptions& options, const Course& course) {
+  StrategyOptions chosen;
+  chosen.name = options.strategy;
+  chosen.schedule = {.kind = ScheduleKind::kFixed,
+                     .phases = {.epochs = course.epochs},
+                     .cadence = options.cadence};
+  chosen.exchange = {.kind = options.exchange, .wire = wire_of(options), .merge = options.merge};
+  chosen.bucket_elements = static_cast<std::int64_t>(options.bucket_mb * kMegabyte / 4);
+  return chosen;
+}
+
+struct StepResult {
+  double seconds = 0;              // per step, of the slowest rank
+  double wait_seconds = 0;         // per step, mean over the ranks
+  double bytes_between_nodes = 0;  // per step, of the node that sends most
+};
+
+class StepBench {
+ public:
+  StepBench(World& world, const BenchStepOptions& options, const Job& job)
+      : world_(world),
+        job_(job),
+        work_(options.model),
+        model_(work_.module()),
+        optimizer_(model_, {.momentum = kMomentum}),
+        strategy_(make_strategy(world, model_, optimizer_, strategy_options(options, job.course))) {
+  }
+
+  StepResult measure() {
+    Communicator& everyone = world_.everyone();
+    go_on(job_.warmup_steps);
+    everyone.barrier().wait(world_.limit());
+    const Costs before = strategy_->costs();
+    const auto start = Clock::now();
+    go_on(job_.steps);
+    everyone.barrier().wait(world_.limit());
+    const double seconds = since(start).count();
+    const Costs after = strategy_->costs();
+
+    const double waited = after.wait_seconds - before.wait_seconds;
+    const std::int64_t bytes = after.bytes_between_nodes - before.bytes_between_nodes;
+    return {.seconds = spread_of(everyone, seconds / job_.steps, world_.limit()).largest,
+            .wait_seconds = spread_of(everyone, waited / job_.steps, world_.limit()).mean,
+            .bytes_between_nodes = static_cast<double>(most_of_a_node(bytes)) / job_.steps};
+  }
+
+ private:
+  void go_on(int steps) {
+    for (const std::int64_t end = done_ + steps; done_ < end; ++done_) {
+      const std::int64_t batches = job_.course.batches;
+      const When when = job_.course.at(static_cast<int>(done_ / batches), done_ % batches);
+      step(when);
+      if (when.batch == when.last) strategy_->end_epoch(when.epoch, /*loss=*/0);
+    }
+  }
+
+  void step(const When& when) {
+    model_.zero_gradients();
+    const at::Tensor loss = work_.forward();
+    strategy_->begin_backward(when);
+    loss.backward();
+    strategy_->before_step();
+    optimizer_.step(when.rate);
+    strategy_->after_step(when);
+  }
+
+  std::int64_t most_of_a_node(std::int64_t own) {
+    at::Tensor sent = at::zeros({world_.topology().nodes()}, at::kLong);
+    sent[world_.node()] = own;
+    return world_.everyone()
+        .all_reduce(std::move(sent), Reduce::kSum)
+        .wait(world_.limit())
+        .max()
+        .item<std::int64_t>();
+  }
+
+  World& world_;
+  const Job& job_;
+  EmulatedModel work_;
+  FlatModel model_;
+  Sgd optimizer_;
+  std::unique_ptr<Strategy> strategy_;
+  std::int64_t done_ = 0;
+};
+
+double ideal_seconds(const BenchStepOptions& options) {
+  return (options.model.forward + options.model.backward).count();
+}
+
+void print_json(const World& world, const BenchStepOptions& options, const Job& job,
+                const StepResult& result) {
+  json report = {{"command", "bench step"},
+                 {"strategy", options.strategy},
+                 {"backend", world.backend()},
+                 {"nodes", world.topology().nodes()},
+                 {"ranks", world.size()},
+                 {"layers", options.model.layers},
+                 {"parameters", options.model.parameters},
+                 {"skip", options.cadence.skip},
+                 {"wait", options.cadence.wait},
+                 {"wire", name_of(wire_of(options))},
+                 {"exchange", name_of(options.exchange)},
+                 {"merge", name_of(options.merge)},
+                 {"bucket_mb", options.bucket_mb},
+                 {"warmup_steps", job.warmup_steps},
+                 {"steps", job.steps},
+                 {"steps_asked", options.steps}};
+  if (options.batches) report["batches"] = *options.batches;
+  report["seconds_ideal"] = ideal_seconds(options);
+  report["seconds_per_step"] = result.seconds;
+  report["wait_seconds"] = result.wait_seconds;
+  report["bytes_between_nodes"] = result.bytes_between_nodes;
+  fmt::print("{}\n", report.dump(2));
+}
+
+void print_table(const World& world, const BenchStepOptions& options, const Job& job,
+                 const StepResult& result) {
+  std::string what = fmt::format("{} on {} ranks on {} nodes, backend {}", options.strategy,
+                                 world.size(), world.topology().nodes(), world.backend());
+  if (options.strategy == "daso") {
+    what += fmt::format("; {}, {}, {}, skip {}, wait {}", name_of(options.exchange),
+                        name_of(wire_of(options)), name_of(options.merge), options.cadence.skip,
+                        options.cadence.wait);
+  }
+  const std::string asked = job.steps == options.steps
+                                ? ""
+                                : fmt::format("; {} were asked for, rounds of {} are whole",
+                                              options.steps, options.cadence.skip);
+  fmt::print("{} parameters in {} layers, {} steps after {} of warm-up{}\n\n",
+             options.model.parameters, options.model.layers, job.steps, job.warmup_steps, asked);
+  fmt::print("{}", section(what, {{"time per step", format_seconds(result.seconds)},
+                                  {"asleep in it", format_seconds(ideal_seconds(options))},
+                                  {"waiting per step", format_seconds(result.wait_seconds)},
+                                  {"bytes between nodes per step and node",
+                                   fmt::format("{:.0f}", result.bytes_between_nodes)}}));
+}
+
+int measure(World& world, const BenchStepOptions& options) {
+  at::set_num_threads(1);
+  const Job job = job_of(options);
+  const StepResult result = StepBench(world, options, job).measure();
+  if (world.rank() == 0) {
+    options.json ? print_json(world, options, job, result)
+                 : print_table(world, options, job, result);
+  }
+  return kExitOk;
+}
+
+int act(const BenchStepOptions& options, const Invocation& invocation) {
+  validate(options);
+  const EmulatedModelOptions& model = options.model;
+  const Configuration configuration = {
+      {"strategy", options.strategy},
+      {"layers", std::to_string(model.layers)},
+      {"parameters", std::to_string(model.parameters)},
+      {"forward-ms", fmt::format("{}", model.forward.count() * 1000)},
+      {"backward-ms", fmt::format("{}", model.backward.count() * 1000)},
+      {"steps", std::to_string(options.steps)},
+      {"warmup-steps", std::to_string(options.warmup_steps)},
+      {"skip", std::to_string(options.cadence.skip)},
+      {"wait", std::to_string(options.cadence.wait)},
+      {"merge", std::string(name_of(options.merge))},
+      {"wire", std::string(name_of(wire_of(options)))},
+      {"exchange", std::string(name_of(options.exchange))},
+      {"bucket-mb", fmt::format("{}", options.bucket_mb)},
+      {"batches", std::to_string(options.batches.value_or(0))}};
+  return on_ranks({"bench step", options.launch, kShape, configuration}, invocation,
+                  [&](World& world) { return measure(world, options); });
+}
+
+Seconds parse_milliseconds(const std::string& flag, const std::string& text) {
+  const double value = parse_number(flag, text);
+  require(value >= 0 && value <= kLongestMs, "{} takes milliseconds from 0 to {}, got '{}'", flag,
+          kLongestMs, text);
+  return Seconds(value / 1000);
+}
+
+double parse_bucket(const std::string& flag, const std::string& text) {
+  constexpr double kMost = 1 << 20;  // more than any machine's memory
+  const double value = parse_number(flag, text);
+  require(value * kMegabyte >= 4 && value <= kMost,
+          "{} takes MB of 2^20 bytes, at least one element of 4 bytes and at most {}, got '{}'",
+          flag, kMost, text);
+  return value;
+}
+
+// One function to add a flag of each kind; `value` gets what it parses to.
+class Flags {
+ public:
+  explicit Flags(CLI::App& app) : app_(app) {}
+
+  template <typename Value>
+  CLI::Option* count(const std::string& name, const char* meaning, Value& value, int at_least) {
+    return add(name, "N", meaning, value,
+               [=](const std::string& text) { return parse_count(name, text, at_least); });
+  }
+  // `find` makes a value of a choice.
+  template <typename Value, typename Find>
+  CLI::Option* choice(const std::string& name, Value& value,
+                      const std::vector<std::string>& choices, Find find) {
+    return add(name, "NAME", join(choices, ", "), value,
+               [=](const std::string& text) { return find(parse_choice(name, text, choices)); });
+  }
+  template <typename Value, typename Parse>
+  CLI::Option* parsed(const std::string& name, const char* meaning, Value& value, Parse parse) {
+    return add(name, "NUMBER", meaning, value,
+               [=](const std::string& text) { return parse(name, text); });
+  }
+
+ private:
+  template <typename Value, typename Parse>
+  CLI::Option* add(const std::string& name, const char* type, const std::string& meaning,
+                   Value& value, Parse parse) {
+    return app_
+        .add_option_function<std::string>(
+            name, [&value, parse](const std::string& text) { value = parse(text); }, meaning)
+        ->type_name(type);
+  }
+
+  CLI::App& app_;
+};
+
+void add_work_flags(CLI::App& app, BenchStepOptions& options) {
+  Flags flags(app);
+  EmulatedModelOptions& model = options.model;
+  flags.count("--layers", "Layers of the model", model.layers, 1)
+      ->default_str(std::to_string(model.layers));
+  flags.count("--parameters", "Elements of all layers together", model.parameters, 1)
+      ->default_str(std::to_string(model.parameters));
+  flags.parsed("--forward-ms", "Time that forward takes", model.forward, parse_milliseconds)
+      ->default_str(fmt::format("{}", model.forward.count() * 1000));
+  flags.parsed("--backward-ms", "Time that backward takes", model.backward, parse_milliseconds)
+      ->default_str(fmt::format("{}", model.backward.count() * 1000));
+  flags.count("--steps", "Steps to measure, filled up to whole rounds of --skip", options.steps, 1)
+      ->default_str(std::to_string(options.steps));
+  flags
+      .count("--warmup-steps", "Steps before, not measured; filled up as well",
+             options.warmup_steps, 0)
+      ->default_str(std::to_string(options.warmup_steps));
+  flags.count("--batches", "Steps of an epoch (one epoch without end)", options.batches, 1);
+}
+
+void add_strategy_flags(CLI::App& app, BenchStepOptions& options) {
+  Flags flags(app);
+  flags.choice("--strategy", options.strategy, strategy_names(), std::identity())
+      ->default_str(options.strategy);
+  flags.count("--skip", "Steps from one start to the next", options.cadence.skip, 1)
+      ->default_str(std::to_string(options.cadence.skip));
+  flags.count("--wait", "Steps from start to merge", options.cadence.wait, 1)
+      ->default_str(std::to_string(options.cadence.wait));
+  const auto merge_of = [](const std::string& name) { return find_merge_rule(name).value(); };
+  flags.choice("--merge", options.merge, {"corrected", "paper"}, merge_of)
+      ->default_str(std::string(name_of(options.merge)));
+  const auto kind_of = [](const std::string& name) { return find_exchange_kind(name).value(); };
+  flags.choice("--exchange", options.exchange, {"sharded", "rotating"}, kind_of)
+      ->default_str(std::string(name_of(options.exchange)));
+  flags.choice("--wire", options.wire, {"fp32", "bf16", "fp16", "int8"}, find_wire)
+      ->default_str("int8");  // rotating: fp32
+  flags
+      .parsed("--bucket-mb", "Gradients that travel together, MB", options.bucket_mb, parse_bucket)
+      ->default_str(fmt::format("{}", options.bucket_mb));
+}
+
+}  // namespace
+
+Command add_bench_step(CLI::App& parent) {
+  CLI::App* app =
+      parent.add_subcommand("step", "Time per step of a job whose accelerator is emulated");
+  const auto options = std::make_shared<BenchStepOptions>();
+  add_strategy_flags(*app, *options);
+  add_work_flags(*app, *options);
+  app->add_flag("--json", options->json, "Print one JSON object");
+  add_launch_flags(*app, options->launch, kShape);
+  add_world_flags(*app, options->launch);
+  app->footer("docs/measuring.md defines every number.");
+  return {app, [options](const Invocation& invocation) { return act(*options, invocation); }};
+}
+
+}  // namespace daso
