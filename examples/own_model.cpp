@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// A model and data of our own, trained by all ranks together:
+//   daso run --nodes 2 --ranks-per-node 2 -- ./own_model
+#include <daso/comm/world.h>
+#include <daso/global/strategy.h>
+#include <daso/optim/sgd.h>
+#include <torch/torch.h>
+
+int train(daso::World& world) {
+  // Points in a square, other ones on every rank. Does a point lie in the circle?
+  torch::manual_seed(world.rank());
+  const auto points = torch::rand({4096, 2}) * 2 - 1;
+  const auto inside = (points.norm(2, 1) < 0.7).to(torch::kLong);
+
+  torch::nn::Sequential net(torch::nn::Linear(2, 64), torch::nn::ReLU(), torch::nn::Linear(64, 2));
+  daso::FlatModel model(net.ptr());
+  daso::Sgd optimizer(model, {.momentum = 0.9});
+  const daso::Course course{
+      .epochs = 20,
+      .batches = 64,
+      .rate = daso::rate_of({.peak = 0.2, .warmup_steps = 64, .steps = 1280})};
+  const auto preset = daso::default_preset(world.topology().nodes());
+  const auto strategy = make_strategy(world, model, optimizer, options_of(preset, course));
+
+  for (int epoch = 0; epoch < course.epochs; ++epoch) {
+    double sum = 0;
+    for (int batch = 0; batch < course.batches; ++batch) {
+      const daso::When when = course.at(epoch, batch);
+      const auto rows = torch::randint(points.size(0), {64});
+      model.zero_gradients();
+      strategy->begin_backward(when);  // gradients are averaged while backward runs
+      const auto loss =
+          torch::cross_entropy_loss(net->forward(points.index({rows})), inside.index({rows}));
+      loss.backward();
+      strategy->before_step();
+      optimizer.step(when.rate);
+      strategy->after_step(when);  // parameters are exchanged in the background
+      sum += loss.item<double>();
+    }
+    const double mean = strategy->end_epoch(epoch, sum / static_cast<double>(course.batches));
+    if (world.rank() == 0) std::printf("epoch %2d  loss %.4f\n", epoch, mean);
+  }
+  return 0;
+}
+
+int main() { return daso::rank_main(train); }
