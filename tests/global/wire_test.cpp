@@ -91,6 +91,50 @@ TEST(Wire, SixteenBitsRoundToNearestEvenEverywhere) {
   }
 }
 
+// Quotients at and next to the middle between two whole numbers.
+TEST(Wire, Int8RoundsLikeATrueDivisionEverywhere) {
+  std::mt19937 random(3);
+  std::uniform_real_distribution<float> magnitude(-60, 60);
+  std::uniform_int_distribution<int> place(-127, 126);
+  std::uniform_int_distribution<int> steps(-4, 4);
+  constexpr std::size_t kBlocks = 2000;
+  Floats values(kBlocks * kBlockElements);
+  for (std::size_t block = 0; block < kBlocks; ++block) {
+    const float absmax = std::exp2(magnitude(random));
+    const float scale = absmax / 127.0F;
+    for (std::size_t i = 0; i < kBlockElements; ++i) {
+      float value = (static_cast<float>(place(random)) + 0.5F) * scale;
+      for (int n = std::abs(steps(random)); n > 0; --n) {
+        value = std::nextafter(value, n % 2 == 0 ? kMost : -kMost);
+      }
+      values[block * kBlockElements + i] = value;
+    }
+    values[block * kBlockElements + 7] = absmax;
+  }
+  for (const InstructionSet set : supported_instruction_sets()) {
+    EXPECT_EQ(encoded_by(set, Wire::kInt8, values, Floats(values.size())),
+              test::plain_encoded(Wire::kInt8, values));
+  }
+}
+
+// Large results at the beginning of a cache line are written another way.
+TEST(Wire, LargeSegmentsHaveTheSameBytes) {
+  std::mt19937 random(4);
+  const Floats values = test::normal_numbers(std::size_t{1} << 20U, 1, random);
+  const Floats anchor = test::normal_numbers(values.size(), 1, random);
+  for (const InstructionSet set : supported_instruction_sets()) {
+    for (const Wire wire : kAllWires) {
+      const std::size_t size = encoded_bytes(wire, values.size());
+      Bytes room(size + 64);
+      const auto begin = reinterpret_cast<std::uintptr_t>(room.data());
+      const std::span<std::byte> line = std::span(room).subspan((64 - begin % 64) % 64, size);
+      ASSERT_TRUE(encode(wire, values, anchor, line, set));
+      EXPECT_EQ(Bytes(line.begin(), line.end()),
+                test::plain_encoded(wire, test::plain_difference(values, anchor)));
+    }
+  }
+}
+
 TEST(Wire, EncodedSegmentsMayLieAnywhere) {
   std::mt19937 random(2);
   const Floats values = test::normal_numbers(3 * kBlockElements, 1, random);

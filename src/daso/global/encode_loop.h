@@ -14,7 +14,18 @@ inline __attribute__((always_inline)) void prefetch_next_block(const float* here
   __builtin_prefetch(here + kBlockElements, /*write=*/0, /*second cache=*/2);
 }
 
-template <typename V, typename F>
+// A large result is written past the caches, where its blocks fill whole lines of them: else every
+// line would be read before it is written.
+constexpr std::size_t kLineBytes = 64;
+constexpr std::size_t kLargeBytes = 1 << 20;
+
+template <typename F>
+bool writes_past_caches(const Encoding& e) {
+  return F::kBlockBytes % kLineBytes == 0 && e.blocks * F::kBlockBytes >= kLargeBytes &&
+         reinterpret_cast<std::uintptr_t>(e.encoded) % kLineBytes == 0;
+}
+
+template <typename V, typename F, bool kStream>
 bool encode_one(const Encoding& e, std::size_t block) {
   alignas(64) float difference[kBlockElements];
   const float* values = e.values + block * kBlockElements;
@@ -29,7 +40,14 @@ bool encode_one(const Encoding& e, std::size_t block) {
   }
   const std::uint32_t largest = V::largest(absmax);
   if (largest > F::kLargest) return false;
-  F::encode_block(difference, largest, e.encoded + block * F::kBlockBytes);
+  std::byte* encoded = e.encoded + block * F::kBlockBytes;
+  if constexpr (kStream) {
+    alignas(kLineBytes) std::byte staged[F::kBlockBytes];
+    F::encode_block(difference, largest, staged);
+    V::stream(encoded, staged, F::kBlockBytes);
+  } else {
+    F::encode_block(difference, largest, encoded);
+  }
   return true;
 }
 
@@ -38,19 +56,26 @@ bool encode_one(const Encoding& e, std::size_t block) {
 // looks ahead on each run by itself, but not beyond a page of 4 KB. Three times two runs keep
 // enough reads on their way, a third faster; from ten on they push each other out of the nearest
 // cache.
-template <typename V, template <typename> class Format>
-bool encode_blocks(const Encoding& e) {
+template <typename V, typename F, bool kStream>
+bool encode_runs(const Encoding& e) {
   constexpr std::size_t kRuns = 3;
   const std::size_t length = e.blocks / kRuns;
   for (std::size_t i = 0; i < length; ++i) {
     for (std::size_t run = 0; run < kRuns; ++run) {
-      if (!encode_one<V, Format<V>>(e, run * length + i)) return false;
+      if (!encode_one<V, F, kStream>(e, run * length + i)) return false;
     }
   }
   for (std::size_t block = kRuns * length; block < e.blocks; ++block) {
-    if (!encode_one<V, Format<V>>(e, block)) return false;
+    if (!encode_one<V, F, kStream>(e, block)) return false;
   }
+  if constexpr (kStream) V::fence();
   return true;
+}
+
+template <typename V, template <typename> class Format>
+bool encode_blocks(const Encoding& e) {
+  using F = Format<V>;
+  return writes_past_caches<F>(e) ? encode_runs<V, F, true>(e) : encode_runs<V, F, false>(e);
 }
 
 // NOLINTEND(modernize-avoid-c-arrays)

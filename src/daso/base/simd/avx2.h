@@ -22,6 +22,15 @@ struct Avx2 {
   static Floats subtract(Floats a, Floats b) { return _mm256_sub_ps(a, b); }
   static Floats multiply(Floats a, Floats b) { return _mm256_mul_ps(a, b); }
   static Floats divide(Floats a, Floats b) { return _mm256_div_ps(a, b); }
+  static Floats square_root(Floats a) { return _mm256_sqrt_ps(a); }
+
+  static void stream(std::byte* to, const std::byte* from, std::size_t bytes) {
+    for (std::size_t i = 0; i < bytes; i += 32) {
+      _mm256_stream_si256(reinterpret_cast<__m256i*>(to + i),
+                          _mm256_load_si256(reinterpret_cast<const __m256i*>(from + i)));
+    }
+  }
+  static void fence() { _mm_sfence(); }
 
   static Words no_words() { return _mm256_setzero_si256(); }
   static Words larger_magnitude(Words running, Floats a) {

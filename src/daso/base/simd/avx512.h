@@ -22,6 +22,14 @@ struct Avx512 {
   static Floats subtract(Floats a, Floats b) { return _mm512_sub_ps(a, b); }
   static Floats multiply(Floats a, Floats b) { return _mm512_mul_ps(a, b); }
   static Floats divide(Floats a, Floats b) { return _mm512_div_ps(a, b); }
+  static Floats square_root(Floats a) { return _mm512_sqrt_ps(a); }
+
+  static void stream(std::byte* to, const std::byte* from, std::size_t bytes) {
+    for (std::size_t i = 0; i < bytes; i += 64) {
+      _mm512_stream_si512(reinterpret_cast<__m512i*>(to + i), _mm512_load_si512(from + i));
+    }
+  }
+  static void fence() { _mm_sfence(); }
 
   static Words no_words() { return _mm512_setzero_si512(); }
   static Words larger_magnitude(Words running, Floats a) {

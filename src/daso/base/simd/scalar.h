@@ -28,6 +28,13 @@ struct Scalar {
   static Floats subtract(Floats a, Floats b) { return a - b; }
   static Floats multiply(Floats a, Floats b) { return a * b; }
   static Floats divide(Floats a, Floats b) { return a / b; }
+  static Floats square_root(Floats a) { return std::sqrt(a); }
+
+  // Writes past the caches; `to` is a multiple of 64, and so is `bytes`. fence() after the last.
+  static void stream(std::byte* to, const std::byte* from, std::size_t bytes) {
+    std::memcpy(to, from, bytes);
+  }
+  static void fence() {}
 
   // The larger one of running and the magnitude of a, as bits: positive numbers are ordered like
   // their bits, and NaN lies above infinity.
