@@ -15,6 +15,7 @@ required g++                c++                    compiling
 required python3-venv       ensurepip              the Python packages
 required libcli11-dev       CLI/CLI.hpp            the command line
 required nlohmann-json3-dev nlohmann/json.hpp      JSON
+required zlib1g-dev         zlib.h                 packed data files
 required libgtest-dev       gtest/gtest.h          the tests
 optional libopenmpi-dev     mpicxx                 backend mpi
 optional openmpi-bin        mpirun                 backend mpi
@@ -71,7 +72,7 @@ missing() {
 is_here() {
   case $1 in
     ensurepip) [[ -n $cmake ]] || venv_works || python3 -c 'import ensurepip' 2>/dev/null ;;
-    */*) c++ -E -x c++ - <<<$'#if !__has_include(<'"$1"$'>)\n#error\n#endif' &>/dev/null ;;
+    */* | *.h) c++ -E -x c++ - <<<$'#if !__has_include(<'"$1"$'>)\n#error\n#endif' &>/dev/null ;;
     *) PATH=$PATH:/usr/sbin:/sbin command -v "$1" >/dev/null ;;  # sbin: not in every user's PATH
   esac
 }

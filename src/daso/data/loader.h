@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <ATen/core/TensorBody.h>
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "daso/base/seconds.h"
+#include "daso/data/dataset.h"
+#include "daso/data/shard.h"
+
+namespace daso {
+
+enum class Augment { kNone, kCrop, kCropFlip };
+
+// Mean and standard deviation of each channel.
+struct Normalisation {
+  std::vector<float> mean;
+  std::vector<float> deviation;
+};
+
+// Of (at most the first 10000 of) a dataset. A channel without any variation has deviation 1.
+Normalisation normalisation_of(const Dataset& dataset);
+
+struct LoaderOptions {
+  ShardOptions shard;
+  int rank = 0;
+  int threads = 1;  // that prepare batches ahead; what they prepare does not depend on their number
+  int ahead = 2;    // batches that are ready or in work at most; never less than threads
+  Augment augment = Augment::kNone;  // crop: padded by 1/8 of the height, like 4 of 32
+  Normalisation normalisation;       // empty: values as they are
+  Seconds limit{300};                // next() waits so long for a batch and then throws
+};
+
+struct Batch {
+  at::Tensor inputs;  // float32 [batch, channels, height, width]
+  at::Tensor labels;  // int64 [batch]
+};
+
+// Prepares the batches of one rank in the background. Randomness of an example comes from (seed,
+// epoch, its place in the epoch), so a loader that starts in the middle goes on as if it had not.
+class Loader {
+ public:
+  // Throws ConfigError where the options do not fit each other or the dataset.
+  Loader(std::shared_ptr<const Dataset> dataset, const LoaderOptions& options);
+  Loader(const Loader&) = delete;
+  Loader& operator=(const Loader&) = delete;
+  // Waits for the examples that are being read, not for their batches.
+  ~Loader();
+
+  std::int64_t batches() const;
+  // Begins an epoch at a batch, whether or not the one before is over.
+  void start(int epoch, std::int64_t batch = 0);
+  // The next one, batches() - batch times after start(). Throws what reading it threw, and again
+  // when called again; start() makes a fresh start.
+  Batch next();
+  // How many could be had without waiting.
+  std::int64_t ready() const;
+
+ private:
+  struct Body;
+  std::unique_ptr<Body> body_;
+};
+
+// The examples of a rank's part of a dataset in order, without augmentation, for evaluation:
+// batches of at most batch_size; every example is in exactly one rank's part.
+std::vector<Batch> evaluation_batches(const Dataset& dataset, int batch_size, int rank, int ranks,
+                                      const Normalisation& normalisation);
+
+}  // namespace daso

@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daso/data/synthetic.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <cstdlib>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "daso/base/error.h"
+#include "daso/base/text.h"
+#include "daso/data/random.h"
+#include "daso/data/stored_images.h"
+
+namespace daso {
+namespace {
+
+constexpr int kPatterns = 2;    // of each class
+constexpr int kGrid = 6;        // random values along each side of a pattern
+constexpr int kAmplitude = 96;  // of a pattern, in steps of a byte
+constexpr int kShift = 6;       // a pattern is shifted by up to 1 / kShift of its size
+constexpr int kUnit = 256;      // what stands for 1 in fractions and contrasts
+constexpr std::int64_t kMostValues = std::int64_t{1} << 26;  // of all patterns together
+enum Purpose : std::uint64_t { kPattern = 2, kTrain = 3, kTest = 4 };
+
+struct Key {
+  const char* name;
+  std::int64_t SyntheticOptions::*field;
+  std::int64_t least;
+  std::int64_t most;
+};
+
+constexpr std::int64_t kMostExamples = 1'000'000'000;
+constexpr std::array<Key, 6> kKeys = {{
+    {"train", &SyntheticOptions::train, 1, kMostExamples},
+    {"test", &SyntheticOptions::test, 1, kMostExamples},
+    {"classes", &SyntheticOptions::classes, 2, 1000},
+    {"size", &SyntheticOptions::size, 8, 1024},
+    {"channels", &SyntheticOptions::channels, 1, 64},
+    {"seed", &SyntheticOptions::seed, 0, std::numeric_limits<std::int64_t>::max()},
+}};
+
+std::vector<std::string> key_names() {
+  std::vector<std::string> names = {"noise"};
+  for (const Key& key : kKeys) names.emplace_back(key.name);
+  return names;
+}
+
+double parse_noise(const std::string& text) {
+  double value = -1;
+  const char* const end = text.data() + text.size();
+  const auto [stop, problem] = std::from_chars(text.data(), end, value);
+  require(problem == std::errc() && stop == end && value >= 0 && value <= 1,
+          "synthetic data: noise must lie in 0 ... 1, got '{}'", text);
+  return value;
+}
+
+void set(SyntheticOptions& options, const std::string& name, const std::string& text) {
+  if (name == "noise") {
+    options.noise = parse_noise(text);
+    return;
+  }
+  const auto* const key =
+      std::ranges::find_if(kKeys, [&](const Key& one) { return one.name == name; });
+  if (key == kKeys.end()) {
+    const std::optional<std::string> meant = nearest(name, key_names());
+    throw ConfigError(fmt::format(
+        "synthetic data has no '{}'; {}", name,
+        meant ? fmt::format("did you mean '{}'?", *meant) : "it has " + join(key_names(), ", ")));
+  }
+  const std::optional<std::int64_t> value = parse_integer(text);
+  require(value && *value >= key->least && *value <= key->most,
+          "synthetic data: {} must be a whole number in {} ... {}, got '{}'", name, key->least,
+          key->most, text);
+  options.*(key->field) = *value;
+}
+
+// f^2 (3 - 2 f), in units.
+int smooth(int fraction) {
+  return fraction * fraction * (3 * kUnit - 2 * fraction) / (kUnit * kUnit);
+}
+
+// One channel of a pattern, -kAmplitude ... kAmplitude: random values on a grid and smooth
+// transitions between them; what leaves at one edge comes in at the other.
+void draw_channel(int size, RandomStream& random, std::span<std::int16_t> values) {
+  std::array<std::array<int, kGrid>, kGrid> grid{};
+  for (auto& row : grid) {
+    for (int& value : row) value = random.around(kUnit);
+  }
+  const auto at = [&](int row, int column) {
+    return grid[static_cast<std::size_t>(row % kGrid)][static_cast<std::size_t>(column % kGrid)];
+  };
+  const auto between = [](int from, int to, int part) {
+    return (from * (kUnit - part) + to * part) / kUnit;
+  };
+  std::vector<int> field;
+  for (int y = 0; y < size; ++y) {
+    const int row = y * kGrid / size;
+    const int down = smooth(y * kGrid * kUnit / size - row * kUnit);
+    for (int x = 0; x < size; ++x) {
+      const int column = x * kGrid / size;
+      const int right = smooth(x * kGrid * kUnit / size - column * kUnit);
+      field.push_back(between(between(at(row, column), at(row, column + 1), right),
+                              between(at(row + 1, column), at(row + 1, column + 1), right), down));
+    }
+  }
+  int largest = 1;
+  for (const int value : field) largest = std::max(largest, std::abs(value));
+  std::ranges::transform(field, values.begin(), [&](int value) {
+    return static_cast<std::int16_t>(value * kAmplitude / largest);
+  });
+}
+
+// The patterns of all classes.
+class Patterns {
+ public:
+  explicit Patterns(const SyntheticOptions& options)
+      : shape_{.channels = static_cast<int>(options.channels),
+               .height = static_cast<int>(options.size),
+               .width = static_cast<int>(options.size)} {
+    const auto plane = static_cast<std::size_t>(options.size * options.size);
+    const auto planes = static_cast<std::size_t>(options.classes * kPatterns * options.channels);
+    values_.resize(planes * plane);
+    for (std::size_t i = 0; i < planes; ++i) {
+      RandomStream random{static_cast<std::uint64_t>(options.seed), kPattern, i};
+      draw_channel(shape_.height, random, std::span(values_).subspan(i * plane, plane));
+    }
+  }
+
+  const ImageShape& shape() const { return shape_; }
+  std::span<const std::int16_t> of(int label, int number) const {
+    const auto elements = static_cast<std::size_t>(shape_.elements());
+    return std::span(values_).subspan(
+        static_cast<std::size_t>(label * kPatterns + number) * elements, elements);
+  }
+
+ private:
+  ImageShape shape_;
+  std::vector<std::int16_t> values_;
+};
+
+class Synthetic final : public Dataset {
+ public:
+  Synthetic(const SyntheticOptions& options, std::shared_ptr<const Patterns> patterns,
+            Purpose purpose)
+      : patterns_(std::move(patterns)),
+        classes_(static_cast<int>(options.classes)),
+        size_(purpose == kTrain ? options.train : options.test),
+        seed_(static_cast<std::uint64_t>(options.seed)),
+        purpose_(purpose),
+        noise_(std::llround(options.noise * kNoiseUnit)) {
+    for (int byte = 0; byte < kBytes; ++byte) {
+      values_[static_cast<std::size_t>(byte)] = value_of(static_cast<std::uint8_t>(byte));
+    }
+  }
+
+  std::int64_t size() const override { return size_; }
+  ImageShape shape() const override { return patterns_->shape(); }
+  int classes() const override { return classes_; }
+
+  int read(std::int64_t index, std::span<float> input) const override {
+    DASO_ASSERT(index >= 0 && index < size_);
+    const ImageShape shape = patterns_->shape();
+    DASO_ASSERT(std::cmp_equal(input.size(), shape.elements()));
+    RandomStream random{seed_, purpose_, static_cast<std::uint64_t>(index)};
+    const int label = static_cast<int>(index % classes_);
+    const auto pattern = patterns_->of(label, static_cast<int>(random.below(kPatterns)));
+    const int contrast = kUnit / 2 + static_cast<int>(random.below(kUnit / 2 + 1));
+    const int factor = random.below(2) == 0 ? contrast : -contrast;
+    const int down = shape.height + random.around(shape.height / kShift);
+    const int right = shape.width + random.around(shape.width / kShift);
+    const auto width = static_cast<std::size_t>(shape.width);
+    auto out = input.begin();
+    for (int row = 0; row < shape.channels * shape.height; ++row) {
+      const int channel_top = row - row % shape.height;
+      const int from = channel_top + (row + down) % shape.height;
+      const auto line = pattern.subspan(static_cast<std::size_t>(from) * width, width);
+      for (int x = 0; x < shape.width; ++x) {
+        const int column = (x + right) % shape.width;
+        const int value = line[static_cast<std::size_t>(column)];
+        *out++ = pixel(value * factor + noise(random.next()));
+      }
+    }
+    return label;
+  }
+
+ private:
+  static constexpr int kBytes = 256;
+  // Four numbers of 16 bits have a sum of standard deviation 2^16 sqrt(4 / 12) = 37837.
+  static constexpr std::int64_t kNoiseDeviation = 37837;
+  // A noise of 1 in units of 1 / kUnit of a byte's step, 255 of which are the whole range.
+  static constexpr int kNoiseUnit = 255 * kUnit;
+
+  // Near to normal: the sum of four, from the bits of one random number.
+  int noise(std::uint64_t bits) const {
+    constexpr std::int64_t kMean = 131070;  // 4 * 65535 / 2
+    std::int64_t sum = -kMean;
+    for (int i = 0; i < 4; ++i) sum += static_cast<std::int64_t>(bits >> (16 * i) & 0xffff);
+    return static_cast<int>(sum * noise_ / kNoiseDeviation);
+  }
+
+  // Of a difference to gray, in units of 1 / kUnit of a byte's step.
+  float pixel(int difference) const {
+    const int byte = (kBytes / 2 * kUnit + difference) / kUnit;
+    return values_[static_cast<std::size_t>(std::clamp(byte, 0, kBytes - 1))];
+  }
+
+  std::shared_ptr<const Patterns> patterns_;
+  int classes_;
+  std::int64_t size_;
+  std::uint64_t seed_;
+  Purpose purpose_;
+  std::int64_t noise_;
+  std::array<float, kBytes> values_{};
+};
+
+}  // namespace
+
+SyntheticOptions parse_synthetic(const std::string& text) {
+  SyntheticOptions options;
+  std::set<std::string> seen;
+  for (const std::string& part : split(text, ',')) {
+    const std::size_t sign = part.find('=');
+    require(sign != std::string::npos, "synthetic data: '{}' is not key=value; keys: {}", part,
+            join(key_names(), ", "));
+    const std::string name = part.substr(0, sign);
+    set(options, name, part.substr(sign + 1));
+    require(seen.insert(name).second, "synthetic data: {} is given twice", name);
+  }
+  return options;
+}
+
+Datasets open_synthetic(const SyntheticOptions& options) {
+  const std::int64_t values =
+      options.classes * kPatterns * options.channels * options.size * options.size;
+  require(values <= kMostValues,
+          "synthetic data: {} classes of {}x{}x{} are too large to keep in memory; take fewer or "
+          "smaller ones",
+          options.classes, options.channels, options.size, options.size);
+  const auto patterns = std::make_shared<const Patterns>(options);
+  return {.train = std::make_shared<Synthetic>(options, patterns, kTrain),
+          .test = std::make_shared<Synthetic>(options, patterns, kTest)};
+}
+
+}  // namespace daso

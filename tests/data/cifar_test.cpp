@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daso/data/cifar.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "daso/base/error.h"
+#include "data/data_files.h"
+
+namespace daso {
+namespace {
+
+using test::Bytes;
+using test::read_file;
+using test::refusal;
+using test::write_file;
+
+class Cifar : public test::DataFolder {
+ protected:
+  Cifar() { test::write_cifar_folder(folder_); }
+  Datasets open() const { return open_data("cifar10:" + folder_.string()); }
+};
+
+void expect_good(const Datasets& data) {
+  EXPECT_EQ(data.train->size(), 10);
+  EXPECT_EQ(data.test->size(), 2);
+  EXPECT_EQ(data.train->classes(), 10);
+  EXPECT_EQ(data.train->shape(), (ImageShape{.channels = 3, .height = 32, .width = 32}));
+  std::vector<float> image(3072);
+  for (int i = 0; i < 10; ++i) {
+    EXPECT_EQ(data.train->read(i, image), i);
+    EXPECT_EQ(image[1030], static_cast<float>(1030 % 256) / 255.0F);
+    EXPECT_EQ(image.back(), static_cast<float>(i) / 255.0F);
+  }
+  EXPECT_EQ(data.test->read(1, image), 1);
+  EXPECT_EQ(image.back(), 11 / 255.0F);
+}
+
+TEST_F(Cifar, IsReadAsItWasWritten) { expect_good(open()); }
+
+TEST_F(Cifar, MayLieInTheFolderOfItsArchive) {
+  const auto inner = folder_ / "cifar-10-batches-bin";
+  std::filesystem::create_directory(inner);
+  for (const auto& entry : std::filesystem::directory_iterator(folder_)) {
+    if (entry.is_regular_file()) {
+      std::filesystem::rename(entry.path(), inner / entry.path().filename());
+    }
+  }
+  expect_good(open());
+}
+
+TEST_F(Cifar, RefusesFilesThatAreCutOrEmpty) {
+  const auto path = folder_ / "data_batch_3.bin";
+  Bytes bytes = read_file(path);
+  bytes.pop_back();
+  write_file(path, bytes);
+  EXPECT_EQ(refusal([&] { open(); }),
+            path.string() +
+                ": 6145 bytes, expected a multiple of 3073 (a label and 3x32x32 values); the file "
+                "is truncated or not of CIFAR-10");
+  write_file(path, {});
+  EXPECT_NE(refusal([&] { open(); }).find(path.string() + ": 0 bytes"), std::string::npos);
+}
+
+TEST_F(Cifar, RefusesLabelsOutOfRange) {
+  const auto path = folder_ / "test_batch.bin";
+  Bytes bytes = read_file(path);
+  bytes[3073] = 10;
+  write_file(path, bytes);
+  EXPECT_EQ(refusal([&] { open(); }),
+            path.string() + ": label 10 of record 1 is out of range: CIFAR-10 has 0 ... 9");
+}
+
+TEST_F(Cifar, SaysWhatIsMissing) {
+  std::filesystem::remove(folder_ / "data_batch_5.bin");
+  EXPECT_NE(refusal([&] { open(); }).find("holds no data_batch_5.bin; found: data_batch_1.bin"),
+            std::string::npos);
+  write_file(folder_ / "data_batch_1", {1});
+  EXPECT_NE(refusal([&] { open(); }).find("Python version"), std::string::npos);
+  EXPECT_NE(refusal([] { open_data("cifar10:"); }).find("write cifar10:DIR"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace daso
