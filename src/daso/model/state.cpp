@@ -36,6 +36,18 @@ double real_in(const State& state, const std::string& name) {
   return number_in(state, name, at::kDouble).item<double>();
 }
 
+State section(const State& state, const std::string& prefix) {
+  State entries;
+  for (const auto& [name, tensor] : state) {
+    if (name.starts_with(prefix)) entries[name.substr(prefix.size())] = tensor;
+  }
+  return entries;
+}
+
+void add_section(State& state, const std::string& prefix, const State& entries) {
+  for (const auto& [name, tensor] : entries) state[prefix + name] = tensor;
+}
+
 void restore(const State& state, const std::string& name, const at::Tensor& target) {
   const at::Tensor& saved = tensor_in(state, name);
   require(saved.sizes() == target.sizes() && saved.scalar_type() == target.scalar_type(),

@@ -19,6 +19,10 @@ at::Tensor real(double value);
 const at::Tensor& tensor_in(const State& state, const std::string& name);
 std::int64_t integer_in(const State& state, const std::string& name);
 double real_in(const State& state, const std::string& name);
+// The entries whose names begin with `prefix`, without it, and the way back.
+State section(const State& state, const std::string& prefix);
+void add_section(State& state, const std::string& prefix, const State& entries);
+
 // Copies into `target`, which must have the entry's size and type.
 void restore(const State& state, const std::string& name, const at::Tensor& target);
 

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+#include <torch/nn/modules/linear.h>
+
+#include "daso/model/architectures.h"
+#include "daso/model/residual_block.h"
+
+namespace daso {
+namespace {
+
+// What the residual networks differ in. Sources: He et al., Deep Residual Learning, 2016, tables 1
+// and 6; torchvision's resnet.py.
+struct Plan {
+  std::vector<int>
+      groups;  // blocks of each; all but the first halve the image and double the width
+  int width;   // of the first group
+  std::vector<ConvolutionShape> (*block)(int from, int width, int stride);
+  Shortcut shortcut;
+  bool photographs;  // a stem that makes large images four times smaller: 7x7 by 2, max pool by 2
+  bool zero_last_scale;  // of every block
+};
+
+// Parts are called as in torchvision, so that weights trained there can be loaded by name.
+class ResNet : public Network {
+ public:
+  ResNet(const NetworkOptions& options, const Plan& plan) : photographs_(plan.photographs) {
+    const int kernel = photographs_ ? 7 : 3;
+    const int stride = photographs_ ? 2 : 1;
+    conv1_ = register_module(
+        "conv1",
+        convolution(
+            {.from = options.channels, .to = plan.width, .kernel = kernel, .stride = stride}));
+    bn1_ = register_module("bn1", torch::nn::BatchNorm2d(plan.width));
+    const int channels = add_groups(plan);
+    fc_ = register_module("fc", torch::nn::Linear(channels, options.classes));
+    initialise_convolutions(*this);
+    if (plan.zero_last_scale) {
+      for (const auto& block : blocks_) block->zero_last_scale();
+    }
+  }
+
+  at::Tensor forward(const at::Tensor& images) override {
+    at::Tensor features = bn1_(conv1_(images)).relu_();
+    if (photographs_) features = at::max_pool2d(features, 3, /*stride=*/2, /*padding=*/1);
+    for (const auto& block : blocks_) features = block->forward(features);
+    return fc_(features.mean({2, 3}));
+  }
+
+ private:
+  // Returns the channels of the last group.
+  int add_groups(const Plan& plan) {
+    int channels = plan.width;
+    int width = plan.width;
+    for (std::size_t group = 0; group < plan.groups.size(); ++group) {
+      auto blocks = register_module(fmt::format("layer{}", group + 1), torch::nn::ModuleList());
+      for (int i = 0; i < plan.groups[group]; ++i) {
+        const int stride = group > 0 && i == 0 ? 2 : 1;
+        const std::vector<ConvolutionShape> shapes = plan.block(channels, width, stride);
+        blocks_.push_back(std::make_shared<ResidualBlock>(shapes, plan.shortcut));
+        blocks->push_back(blocks_.back());
+        channels = shapes.back().to;
+      }
+      width *= 2;
+    }
+    return channels;
+  }
+
+  bool photographs_;
+  torch::nn::Conv2d conv1_{nullptr};
+  torch::nn::BatchNorm2d bn1_{nullptr};
+  std::vector<std::shared_ptr<ResidualBlock>> blocks_;
+  torch::nn::Linear fc_{nullptr};
+};
+
+}  // namespace
+
+std::shared_ptr<Network> make_resnet20(const NetworkOptions& options) {
+  return std::make_shared<ResNet>(options, Plan{.groups = {3, 3, 3},
+                                                .width = 16,
+                                                .block = basic_block,
+                                                .shortcut = Shortcut::kPadding,
+                                                .photographs = false,
+                                                .zero_last_scale = false});
+}
+
+std::shared_ptr<Network> make_resnet18(const NetworkOptions& options) {
+  return std::make_shared<ResNet>(options, Plan{.groups = {2, 2, 2, 2},
+                                                .width = 64,
+                                                .block = basic_block,
+                                                .shortcut = Shortcut::kProjection,
+                                                .photographs = true,
+                                                .zero_last_scale = true});
+}
+
+std::shared_ptr<Network> make_resnet50(const NetworkOptions& options) {
+  return std::make_shared<ResNet>(options, Plan{.groups = {3, 4, 6, 3},
+                                                .width = 64,
+                                                .block = bottleneck_block,
+                                                .shortcut = Shortcut::kProjection,
+                                                .photographs = true,
+                                                .zero_last_scale = true});
+}
+
+}  // namespace daso
