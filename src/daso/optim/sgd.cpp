@@ -9,7 +9,10 @@
 
 namespace daso {
 
-Sgd::Sgd(FlatModel& model, const SgdOptions& options) : model_(model), options_(options) {
+Sgd::Sgd(FlatModel& model, const SgdOptions& options)
+    : model_(model),
+      options_(options),
+      runs_(decay_runs(model, options.decay_all || options.weight_decay == 0)) {
   require(options.momentum >= 0 && options.momentum < 1, "momentum must be in 0 ... 1, got {}",
           options.momentum);
   require(options.weight_decay >= 0, "the weight decay must be 0 or more, got {}",
@@ -21,13 +24,19 @@ Sgd::Sgd(FlatModel& model, const SgdOptions& options) : model_(model), options_(
 }
 
 void Sgd::step(double learning_rate) {
-  sgd_update({.learning_rate = static_cast<float>(learning_rate),
-              .momentum = static_cast<float>(options_.momentum),
-              .weight_decay = static_cast<float>(options_.weight_decay),
-              .nesterov = options_.nesterov,
-              .first = steps_ == 0},
-             floats(model_.gradients()), floats(model_.parameters()),
-             velocity_.defined() ? floats(velocity_) : std::span<float>());
+  SgdStep step{.learning_rate = static_cast<float>(learning_rate),
+               .momentum = static_cast<float>(options_.momentum),
+               .nesterov = options_.nesterov,
+               .first = steps_ == 0};
+  const std::span<const float> gradients = floats(model_.gradients());
+  const std::span<float> parameters = floats(model_.parameters());
+  const std::span<float> velocity = velocity_.defined() ? floats(velocity_) : std::span<float>();
+  for (const DecayRun& run : runs_) {
+    step.weight_decay = run.decays ? static_cast<float>(options_.weight_decay) : 0;
+    sgd_update(step, gradients.subspan(run.offset, run.elements),
+               parameters.subspan(run.offset, run.elements),
+               velocity.empty() ? velocity : velocity.subspan(run.offset, run.elements));
+  }
   ++steps_;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "daso/model/flat_model.h"
+#include "daso/optim/decay.h"
 #include "daso/optim/optimizer.h"
 
 namespace daso {
@@ -10,6 +11,7 @@ struct SgdOptions {
   double momentum = 0;
   double weight_decay = 0;
   bool nesterov = false;
+  bool decay_all = true;  // false: no weight decay for biases and norms (decay.h)
 };
 
 // Stochastic gradient descent as PyTorch defines it, in one pass (sgd_kernel.h).
@@ -29,6 +31,7 @@ class Sgd : public Optimizer {
  private:
   FlatModel& model_;
   const SgdOptions options_;
+  const std::vector<DecayRun> runs_;
   at::Tensor velocity_;  // empty without momentum
   std::int64_t steps_ = 0;
 };

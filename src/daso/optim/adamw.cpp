@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daso/optim/adamw.h"
+
+#include <ATen/ATen.h>
+
+#include <cmath>
+
+#include "daso/base/error.h"
+#include "daso/model/large_tensor.h"
+#include "daso/optim/adamw_kernel.h"
+
+namespace daso {
+namespace {
+
+AdamwOptions checked(const AdamwOptions& options) {
+  require(options.beta1 >= 0 && options.beta1 < 1, "beta1 must be in 0 ... 1, below 1, got {}",
+          options.beta1);
+  require(options.beta2 >= 0 && options.beta2 < 1, "beta2 must be in 0 ... 1, below 1, got {}",
+          options.beta2);
+  // An element that never had a gradient would become 0 / 0 without it.
+  require(std::isfinite(options.epsilon) && static_cast<float>(options.epsilon) > 0,
+          "epsilon must be above 0 as a float32, got {}", options.epsilon);
+  require(std::isfinite(options.weight_decay) && options.weight_decay >= 0,
+          "the weight decay must be 0 or more, got {}", options.weight_decay);
+  return options;
+}
+
+}  // namespace
+
+AdamW::AdamW(FlatModel& model, const AdamwOptions& options)
+    : model_(model),
+      options_(checked(options)),
+      runs_(decay_runs(model, options.decay_all || options.weight_decay == 0)),
+      first_(large_zeros(model.parameters().sizes(), model.parameters().options())),
+      second_(large_zeros(model.parameters().sizes(), model.parameters().options())) {}
+
+void AdamW::step(double learning_rate) {
+  AdamwStep step{.learning_rate = learning_rate,
+                 .beta1 = options_.beta1,
+                 .beta2 = options_.beta2,
+                 .epsilon = options_.epsilon,
+                 .number = steps_ + 1};
+  const std::span<const float> gradients = floats(model_.gradients());
+  const std::span<float> parameters = floats(model_.parameters());
+  const std::span<float> first = floats(first_);
+  const std::span<float> second = floats(second_);
+  for (const DecayRun& run : runs_) {
+    step.weight_decay = run.decays ? options_.weight_decay : 0;
+    adamw_update(step, gradients.subspan(run.offset, run.elements),
+                 parameters.subspan(run.offset, run.elements),
+                 first.subspan(run.offset, run.elements), second.subspan(run.offset, run.elements));
+  }
+  ++steps_;
+}
+
+State AdamW::state() const {
+  return {{"adamw.steps", integer(steps_)},
+          {"adamw.first", first_.clone()},
+          {"adamw.second", second_.clone()}};
+}
+
+void AdamW::load_state(const State& state) {
+  const std::int64_t steps = integer_in(state, "adamw.steps");
+  require(steps >= 0, "'adamw.steps' of the saved state must be 0 or more, it is {}", steps);
+  restore(state, "adamw.first", first_);
+  restore(state, "adamw.second", second_);
+  steps_ = steps;
+}
+
+}  // namespace daso
