@@ -37,7 +37,10 @@ std::vector<Command> add_commands(CLI::App& app) {
       "  ./daso build [PRESET]  only build: release, dev, asan or tsan");
   CLI::App* bench = app.add_subcommand("bench", "Measure: comm, overlap, merge, step");
   bench->require_subcommand(0, 1);
-  return {daso::add_run(app),
+  return {daso::add_train(app),
+          daso::add_eval(app),
+          daso::add_export(app),
+          daso::add_run(app),
           daso::add_doctor(app),
           daso::add_schedule(app),
           daso::add_bench_comm(*bench),

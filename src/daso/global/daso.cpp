@@ -33,7 +33,10 @@ class Daso : public PhasedStrategy {
 
   void load_state(const State& state) override {
     PhasedStrategy::load_state(state);
-    if (exchange_) exchange_->load_state(state, in_flight());
+    // None where another number of ranks goes on from an epoch's end: the anchor is set anew then.
+    if (exchange_ && state.contains("exchange.anchor")) {
+      exchange_->load_state(state, in_flight());
+    }
   }
 
   Costs costs() const override {

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/config_file.h"
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+
+#include "daso/base/error.h"
+#include "daso/base/text.h"
+
+namespace daso {
+namespace {
+
+// Flags that a file cannot give: they are about the command line itself.
+bool belongs_to_the_command_line(const std::string& name) {
+  return name == "config" || name == "help";
+}
+
+std::vector<std::string> names_of(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& name : option->get_lnames()) {
+      if (!belongs_to_the_command_line(name)) names.push_back(name);
+    }
+  }
+  return names;
+}
+
+CLI::Option& option_of(CLI::App& app, const std::string& key, const std::string& path) {
+  const std::vector<std::string> names = names_of(app);
+  if (std::find(names.begin(), names.end(), key) == names.end()) {
+    throw ConfigError(fmt::format(
+        "{}: there is no key '{}'{}", path, key,
+        nearest(key, names) ? fmt::format("; did you mean '{}'?", *nearest(key, names)) : ""));
+  }
+  return *app.get_option("--" + key);
+}
+
+}  // namespace
+
+void apply_config_file(CLI::App& app, const std::string& path) {
+  require(std::filesystem::is_regular_file(path), "--config: there is no file '{}'", path);
+  std::vector<CLI::ConfigItem> items;
+  try {
+    items = CLI::ConfigTOML().from_file(path);
+  } catch (const CLI::Error& error) {
+    throw ConfigError(fmt::format("{} cannot be understood: {}", path, error.what()));
+  }
+  for (const CLI::ConfigItem& item : items) {
+    require(item.parents.empty(), "{}: [{}]: this file has no sections", path,
+            fmt::format("{}", item.fullname()));
+    CLI::Option& option = option_of(app, item.name, path);
+    if (option.count() > 0) continue;
+    // A switch is true or false in a file; false is as if it were not there.
+    if (option.get_expected_max() == 0) {
+      require(item.inputs.size() == 1 && (item.inputs[0] == "true" || item.inputs[0] == "false"),
+              "{}: '{}' is true or false", path, item.name);
+      if (item.inputs[0] == "false") continue;
+    }
+    option.add_result(item.inputs);
+    option.run_callback();
+  }
+}
+
+}  // namespace daso

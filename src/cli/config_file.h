@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+namespace CLI {
+class App;
+}
+
+namespace daso {
+
+// Gives the app's flags the values that a TOML file has for them, by their long names without the
+// dashes; flags on the command line win. To be called after the app has parsed. Throws ConfigError
+// for a file that cannot be read and a key that is no flag, with the nearest one.
+void apply_config_file(CLI::App& app, const std::string& path);
+
+}  // namespace daso

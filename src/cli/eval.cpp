@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include "cli/command.h"
+#include "cli/ranks.h"
+#include "daso/base/error.h"
+#include "daso/train/evaluation.h"
+#include "daso/train/saved_model.h"
+
+namespace daso {
+namespace {
+
+constexpr Shape kShape{.nodes = 1, .ranks_per_node = 2};
+constexpr int kBatch = 256;
+
+struct EvalOptions {
+  LaunchFlags launch;
+  std::string run;
+  std::string data = "synthetic";
+  bool best = false;
+  bool json = false;
+};
+
+int evaluate_on(World& world, const EvalOptions& options) {
+  const SavedModel saved = load_saved(options.run, options.best);
+  const Datasets data = open_data(options.data);
+  require(data.test->shape() == saved.input.shape && data.test->classes() <= saved.input.classes,
+          "--data {} has inputs of {}x{}x{} in {} classes, the model takes {}x{}x{} in {}",
+          options.data, data.test->shape().channels, data.test->shape().height,
+          data.test->shape().width, data.test->classes(), saved.input.shape.channels,
+          saved.input.shape.height, saved.input.shape.width, saved.input.classes);
+  const auto network = network_of(saved);
+  const Score score = evaluate(
+      *network,
+      evaluation_batches(*data.test, kBatch, world.rank(), world.size(), saved.input.normalisation),
+      world.everyone(), world.limit());
+  if (world.rank() != 0) return kExitOk;
+  if (options.json) {
+    const nlohmann::ordered_json report = {{"model", saved.name},
+                                           {"data", options.data},
+                                           {"examples", data.test->size()},
+                                           {"test_loss", score.loss},
+                                           {"test_accuracy", score.accuracy}};
+    fmt::print("{}\n", report.dump(2));
+  } else {
+    fmt::print("{} on {} examples of {}: loss {:.4f}, accuracy {:.4f}\n", saved.name,
+               data.test->size(), options.data, score.loss, score.accuracy);
+  }
+  return kExitOk;
+}
+
+}  // namespace
+
+Command add_eval(CLI::App& parent) {
+  CLI::App* app = parent.add_subcommand("eval", "Loss and accuracy of a saved model");
+  const auto options = std::make_shared<EvalOptions>();
+  app->add_option("run", options->run, "A run's folder or a checkpoint's")->required();
+  app->add_option("--data", options->data, "As of daso train; its test part")
+      ->capture_default_str();
+  app->add_flag("--best", options->best, "The model of the best epoch (--keep-best)");
+  app->add_flag("--json", options->json, "Print one JSON object");
+  add_launch_flags(*app, options->launch, kShape);
+  add_world_flags(*app, options->launch);
+  return {app, [options](const Invocation& invocation) {
+            return on_ranks({"eval",
+                             options->launch,
+                             kShape,
+                             {{"run", options->run},
+                              {"data", options->data},
+                              {"best", options->best ? "true" : "false"}}},
+                            invocation, [&](World& world) { return evaluate_on(world, *options); });
+          }};
+}
+
+}  // namespace daso

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <CLI/CLI.hpp>
+
+#include "cli/command.h"
+#include "cli/values.h"
+#include "daso/base/error.h"
+#include "daso/model/pytorch_file.h"
+#include "daso/model/safetensors.h"
+#include "daso/train/saved_model.h"
+
+namespace daso {
+namespace {
+
+struct ExportOptions {
+  std::string run;
+  std::string format = "safetensors";
+  std::string to;
+  bool best = false;
+};
+
+int act(const ExportOptions& options) {
+  const SavedModel saved = load_saved(options.run, options.best);
+  if (options.format == "pytorch") {
+    write_pytorch(options.to, saved.tensors);
+  } else {
+    write_tensors(options.to, saved.tensors, {{"format", "pt"}});
+  }
+  fmt::print("{} tensors of a {} in {}\n", saved.tensors.size(), saved.name, options.to);
+  return kExitOk;
+}
+
+}  // namespace
+
+Command add_export(CLI::App& parent) {
+  CLI::App* app = parent.add_subcommand("export", "Write a saved model for other programs");
+  const auto options = std::make_shared<ExportOptions>();
+  app->add_option("run", options->run, "A run's folder or a checkpoint's")->required();
+  app->add_option_function<std::string>(
+         "--format",
+         [options](const std::string& text) {
+           options->format = parse_choice("--format", text, {"safetensors", "pytorch"});
+         },
+         "safetensors, pytorch")
+      ->type_name("NAME")
+      ->default_str(options->format);
+  app->add_option("--to", options->to, "The file to write")->required();
+  app->add_flag("--best", options->best, "The model of the best epoch (--keep-best)");
+  return {app, [options](const Invocation&) { return act(*options); }};
+}
+
+}  // namespace daso

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
+
+#include "cli/values.h"
+#include "daso/base/text.h"
+
+namespace daso {
+
+// One function to add a flag of each kind; `value` gets what it parses to.
+class Flags {
+ public:
+  explicit Flags(CLI::App& app) : app_(app) {}
+
+  template <typename Value>
+  CLI::Option* count(const std::string& name, const char* meaning, Value& value, int at_least) {
+    return add(name, "N", meaning, value,
+               [=](const std::string& text) { return parse_count(name, text, at_least); });
+  }
+  // `find` makes a value of a choice.
+  template <typename Value, typename Find>
+  CLI::Option* choice(const std::string& name, Value& value,
+                      const std::vector<std::string>& choices, Find find) {
+    return add(name, "NAME", join(choices, ", "), value,
+               [=](const std::string& text) { return find(parse_choice(name, text, choices)); });
+  }
+  template <typename Value, typename Parse>
+  CLI::Option* parsed(const std::string& name, const char* meaning, Value& value, Parse parse) {
+    return add(name, "NUMBER", meaning, value,
+               [=](const std::string& text) { return parse(name, text); });
+  }
+
+ private:
+  template <typename Value, typename Parse>
+  CLI::Option* add(const std::string& name, const char* type, const std::string& meaning,
+                   Value& value, Parse parse) {
+    return app_
+        .add_option_function<std::string>(
+            name, [&value, parse](const std::string& text) { value = parse(text); }, meaning)
+        ->type_name(type);
+  }
+
+  CLI::App& app_;
+};
+
+}  // namespace daso

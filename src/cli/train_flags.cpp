@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/train_flags.h"
+
+#include "cli/flags.h"
+#include "cli/numbers.h"
+#include "daso/base/error.h"
+#include "daso/model/network.h"
+
+namespace daso {
+namespace {
+
+constexpr double kMegabyte = 1 << 20;
+
+constexpr std::array kAugments = {std::pair{"none", Augment::kNone},
+                                  std::pair{"crop", Augment::kCrop},
+                                  std::pair{"crop+flip", Augment::kCropFlip}};
+
+Augment augment_of(const std::string& name) {
+  for (const auto& [known, augment] : kAugments) {
+    if (name == known) return augment;
+  }
+  throw ConfigError(fmt::format("there is no augmentation '{}'", name));
+}
+
+std::string name_of(Augment augment) {
+  for (const auto& [known, value] : kAugments) {
+    if (augment == value) return known;
+  }
+  return "";
+}
+
+Uneven uneven_of(const std::string& name) { return name == "drop" ? Uneven::kDrop : Uneven::kWrap; }
+
+void add_job_flags(CLI::App& app, TrainOptions& o) {
+  Flags flags(app);
+  app.add_option("--data", o.data, "synthetic, idx:DIR, cifar10:DIR")->capture_default_str();
+  app.add_option("--model", o.model, join(network_names(), ", "))->capture_default_str();
+  app.add_option("--init", o.init, "Parameters to start from, a safetensors file");
+  flags.count("--epochs", "Passes over the data", o.epochs, 1)
+      ->default_str(std::to_string(o.epochs));
+  flags.count("--batch-size", "Examples per rank and backward", o.batch_size, 1)
+      ->default_str(std::to_string(o.batch_size));
+  flags.count("--accumulate", "Backwards per step", o.accumulate, 1)
+      ->default_str(std::to_string(o.accumulate));
+  flags.parsed("--lr", "Peak of the learning rate", o.lr, parse_number)
+      ->default_str(fmt::format("{}", o.lr));
+  flags.parsed("--lr-warmup-epochs", "Epochs in which the rate rises (1)", o.lr_warmup_epochs,
+               parse_number);
+  flags.choice("--augment", o.augment, {"none", "crop", "crop+flip"}, augment_of)
+      ->default_str(name_of(o.augment));
+  flags.choice("--uneven", o.uneven, {"drop", "wrap"}, uneven_of)->default_str("drop");
+  app.add_option("--seed", o.seed, "Of parameters and shuffles")->capture_default_str();
+  flags.count("--threads", "Of a rank's arithmetic", o.threads, 1)
+      ->default_str(std::to_string(o.threads));
+  flags.count("--loader-threads", "That prepare a rank's batches", o.loader_threads, 1)
+      ->default_str(std::to_string(o.loader_threads));
+}
+
+void add_optimizer_flags(CLI::App& app, TrainOptions& o) {
+  Flags flags(app);
+  flags.choice("--optimizer", o.optimizer.name, {"sgd", "adamw"}, std::identity())
+      ->default_str(o.optimizer.name);
+  flags.parsed("--momentum", "Of sgd", o.optimizer.momentum, parse_number)
+      ->default_str(fmt::format("{}", o.optimizer.momentum));
+  app.add_flag("--nesterov", o.optimizer.nesterov, "Nesterov's momentum, of sgd");
+  flags.parsed("--weight-decay", "", o.optimizer.weight_decay, parse_number)
+      ->default_str(fmt::format("{}", o.optimizer.weight_decay));
+  app.add_flag_callback(
+      "--no-decay-norm-bias", [&o] { o.optimizer.decay_all = false; },
+      "No weight decay for biases and norm layers");
+  flags.parsed("--clip-norm", "Largest norm of the gradient", o.clip_norm, parse_number);
+}
+
+void add_strategy_flags(CLI::App& app, TrainOptions& o) {
+  Flags flags(app);
+  flags.choice("--strategy", o.strategy, strategy_names(), std::identity())
+      ->default_str(o.strategy);
+  flags.choice("--preset", o.preset, {"default", "paper"}, std::identity())->default_str(o.preset);
+  flags.choice("--schedule", o.schedule, schedule_names(), schedule_kind_of);
+  flags.count("--skip", "Steps from one start to the next", o.skip, 1);
+  flags.count("--wait", "Steps from start to merge", o.wait, 1);
+  flags.parsed("--alpha", "Of --schedule rate: the rate below which periods grow", o.alpha,
+               parse_number);
+  flags.count("--patience", "Of --schedule plateau", o.patience, 0);
+  flags.parsed("--threshold", "Of --schedule plateau", o.threshold, parse_number);
+  flags.count("--warmup-epochs", "Blocking epochs at the beginning", o.warmup_epochs, 0);
+  flags.count("--cooldown-epochs", "Blocking epochs at the end", o.cooldown_epochs, 0);
+  flags.choice("--merge", o.merge, {"corrected", "paper"}, find_merge_rule);
+  flags.choice("--exchange", o.exchange, {"sharded", "rotating"}, find_exchange_kind);
+  flags.choice("--wire", o.wire, {"fp32", "bf16", "fp16", "int8"}, find_wire);
+  flags
+      .parsed("--bucket-mb", "Gradients that travel together, MB", o.bucket_elements,
+              [](const std::string& flag, const std::string& text) {
+                const double elements = parse_number(flag, text) * kMegabyte / sizeof(float);
+                require(elements >= 1, "{} must be above 0, got '{}'", flag, text);
+                return static_cast<std::int64_t>(elements);
+              })
+      ->default_str(
+          fmt::format("{}", static_cast<double>(o.bucket_elements) * sizeof(float) / kMegabyte));
+}
+
+void add_output_flags(CLI::App& app, TrainOptions& o) {
+  Flags flags(app);
+  app.add_option("--out", o.out, "Folder for all output (runs/<time>)");
+  flags.parsed("--checkpoint-every", "5steps, 1epochs or 10minutes (only at the end)",
+               o.checkpoint_every, parse_every);
+  flags.count("--keep", "Newest checkpoints that stay", o.keep, 1)
+      ->default_str(std::to_string(o.keep));
+  app.add_flag("--keep-best", o.keep_best, "Keep the model of the best epoch, best.safetensors");
+  app.add_option_function<std::string>(
+         "--resume",
+         [&o](const std::string& text) {
+           o.resume = true;
+           o.resume_from = text;
+         },
+         "Go on from the newest checkpoint of --out, or from a checkpoint's folder")
+      ->expected(0, 1)
+      ->type_name("[DIR]")
+      ->default_str("");
+}
+
+}  // namespace
+
+void add_train_flags(CLI::App& app, TrainOptions& options) {
+  add_job_flags(app, options);
+  add_optimizer_flags(app, options);
+  add_strategy_flags(app, options);
+  add_output_flags(app, options);
+}
+
+Configuration configuration_of(const TrainOptions& o) {
+  Configuration all;
+  const auto put = [&](const char* flag, const auto& value) {
+    all.emplace_back(flag, fmt::format("{}", value));
+  };
+  const auto put_if = [&](const char* flag, const auto& value, const auto& text) {
+    if (value) all.emplace_back(flag, fmt::format("{}", text(*value)));
+  };
+  const auto same = [](const auto& value) { return value; };
+  const auto name = [](const auto& value) { return name_of(value); };
+  put("data", o.data);
+  put("model", o.model);
+  if (!o.init.empty()) put("init", o.init);
+  put("epochs", o.epochs);
+  put("batch-size", o.batch_size);
+  put("accumulate", o.accumulate);
+  put("lr", o.lr);
+  put_if("lr-warmup-epochs", o.lr_warmup_epochs, same);
+  put("optimizer", o.optimizer.name);
+  put("momentum", o.optimizer.momentum);
+  put("nesterov", o.optimizer.nesterov);
+  put("weight-decay", o.optimizer.weight_decay);
+  put("no-decay-norm-bias", !o.optimizer.decay_all);
+  put_if("clip-norm", o.clip_norm, same);
+  put("strategy", o.strategy);
+  put("preset", o.preset);
+  put_if("schedule", o.schedule, name);
+  put_if("skip", o.skip, same);
+  put_if("wait", o.wait, same);
+  put_if("alpha", o.alpha, same);
+  put_if("patience", o.patience, same);
+  put_if("threshold", o.threshold, same);
+  put_if("warmup-epochs", o.warmup_epochs, same);
+  put_if("cooldown-epochs", o.cooldown_epochs, same);
+  put_if("merge", o.merge, name);
+  put_if("exchange", o.exchange, name);
+  put_if("wire", o.wire, name);
+  put("bucket-mb", static_cast<double>(o.bucket_elements) * sizeof(float) / kMegabyte);
+  put("augment", name_of(o.augment));
+  put("uneven", o.uneven == Uneven::kDrop ? "drop" : "wrap");
+  put("seed", o.seed);
+  put("threads", o.threads);
+  put("loader-threads", o.loader_threads);
+  put_if("checkpoint-every", o.checkpoint_every, [](const Every& e) { return text_of(e); });
+  put("keep", o.keep);
+  put("keep-best", o.keep_best);
+  return all;
+}
+
+std::string toml_of(const Configuration& configuration) {
+  std::string text;
+  for (const auto& [flag, value] : configuration) {
+    const bool bare = value == "true" || value == "false" ||
+                      value.find_first_not_of("0123456789.-+e") == std::string::npos;
+    text +=
+        bare ? fmt::format("{} = {}\n", flag, value) : fmt::format("{} = \"{}\"\n", flag, value);
+  }
+  return text;
+}
+
+}  // namespace daso

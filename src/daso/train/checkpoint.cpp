@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daso/train/checkpoint.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <cstring>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "daso/base/checksum.h"
+#include "daso/base/draft_file.h"
+#include "daso/base/error.h"
+#include "daso/model/safetensors.h"
+
+namespace daso {
+namespace {
+
+namespace fs = std::filesystem;
+using json = nlohmann::ordered_json;
+
+constexpr const char* kManifest = "manifest.json";
+
+std::string folder_name(std::int64_t step) { return fmt::format("step-{:09}", step); }
+std::string node_part(int node) { return fmt::format("node-{}.safetensors", node); }
+std::string rank_part(int rank) { return fmt::format("rank-{}.safetensors", rank); }
+
+std::vector<int> ranks_per_node(const Topology& topology) {
+  std::vector<int> nodes;
+  for (int node = 0; node < topology.nodes(); ++node) {
+    nodes.push_back(static_cast<int>(topology.ranks_of(node).size()));
+  }
+  return nodes;
+}
+
+std::string read_file(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  require(file.good() || file.eof(), "{} cannot be read: {}", path.string(), std::strerror(errno));
+  return text;
+}
+
+std::uint64_t checksum_of_file(const fs::path& path) {
+  const std::string text = read_file(path);
+  return checksum_of(std::as_bytes(std::span(text)));
+}
+
+std::vector<fs::path> complete_checkpoints(const fs::path& folder) {
+  std::vector<fs::path> found;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    if (fs::exists(entry.path() / kManifest)) found.push_back(entry.path());
+  }
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+}  // namespace
+
+CheckpointWriter::CheckpointWriter(World& world, fs::path folder, int keep)
+    : world_(world),
+      folder_(std::move(folder)),
+      keep_(keep),
+      ranks_([&]() -> Communicator& {
+        std::vector<int> ranks(static_cast<std::size_t>(world.size()));
+        std::iota(ranks.begin(), ranks.end(), 0);
+        return world.group(ranks, "checkpoints");
+      }()),
+      worker_("checkpoint") {}
+
+void CheckpointWriter::write(RunState state) {
+  worker_.wait();
+  worker_.post([this, state = std::move(state)] { write_parts(state); });
+}
+
+void CheckpointWriter::finish() { worker_.wait(); }
+
+void CheckpointWriter::write_parts(const RunState& state) {
+  const fs::path folder = folder_ / folder_name(state.place.step);
+  fs::create_directories(folder);
+  std::vector<Part> own;
+  const auto write_part = [&](const std::string& name, const State& tensors) {
+    const fs::path path = folder / name;
+    write_tensors(path, tensors);
+    own.push_back({name, static_cast<std::int64_t>(fs::file_size(path)), checksum_of_file(path)});
+  };
+  if (world_.local_rank() == 0) write_part(node_part(world_.node()), state.common);
+  write_part(rank_part(world_.rank()), state.own);
+  const std::vector<Part> parts = collect(own);
+  if (world_.rank() != 0) return;
+  publish(state, parts);
+  remove_old();
+}
+
+// All ranks' parts, in the order of the ranks; also the moment when all are on disk.
+std::vector<CheckpointWriter::Part> CheckpointWriter::collect(const std::vector<Part>& own) {
+  constexpr std::int64_t kNumbers = 4;  // bytes and checksum of the node's part and the rank's
+  const at::Tensor mine = at::zeros({1, kNumbers}, at::kLong);
+  auto* numbers = mine.mutable_data_ptr<std::int64_t>();
+  for (std::size_t i = 0; i < own.size(); ++i) {
+    const std::size_t place = own.size() == 1 ? 2 : 2 * i;
+    numbers[place] = own[i].bytes;
+    numbers[place + 1] = static_cast<std::int64_t>(own[i].checksum);
+  }
+  const at::Tensor all = at::empty({world_.size(), kNumbers}, at::kLong);
+  ranks_.all_gather(mine, all).wait(world_.limit());
+  const auto rows = all.accessor<std::int64_t, 2>();
+  std::vector<Part> parts;
+  const Topology& topology = world_.topology();
+  for (int rank = 0; rank < world_.size(); ++rank) {
+    const auto part = [&](const std::string& name, int column) {
+      parts.push_back(
+          {name, rows[rank][column], static_cast<std::uint64_t>(rows[rank][column + 1])});
+    };
+    if (topology.local_rank_of(rank) == 0) part(node_part(topology.node_of(rank)), 0);
+    part(rank_part(rank), 2);
+  }
+  return parts;
+}
+
+void CheckpointWriter::publish(const RunState& state, const std::vector<Part>& parts) const {
+  json manifest = {{"format", 1},
+                   {"epoch", state.place.epoch},
+                   {"batch", state.place.batch},
+                   {"step", state.place.step},
+                   {"model", state.model},
+                   {"nodes", ranks_per_node(world_.topology())},
+                   {"parts", json::array()}};
+  for (const Part& part : parts) {
+    manifest["parts"].push_back({{"name", part.name},
+                                 {"bytes", part.bytes},
+                                 {"checksum", fmt::format("{:016x}", part.checksum)}});
+  }
+  const std::string text = manifest.dump(2) + "\n";
+  DraftFile file(folder_ / folder_name(state.place.step) / kManifest);
+  file.write(std::as_bytes(std::span(text)));
+  file.publish();
+}
+
+void CheckpointWriter::remove_old() const {
+  const std::vector<fs::path> all = complete_checkpoints(folder_);
+  const auto keep = static_cast<std::size_t>(keep_);
+  for (std::size_t i = 0; i + keep < all.size(); ++i) {
+    // The manifest first: what is half removed must not look complete.
+    fs::remove(all[i] / kManifest);
+    fs::remove_all(all[i]);
+  }
+}
+
+std::optional<fs::path> newest_checkpoint(const fs::path& folder) {
+  const std::vector<fs::path> all = complete_checkpoints(folder);
+  return all.empty() ? std::nullopt : std::optional(all.back());
+}
+
+Manifest read_manifest(const fs::path& checkpoint) {
+  const fs::path path = checkpoint / kManifest;
+  require(fs::exists(path), "{} is no complete checkpoint: it has no {}", checkpoint.string(),
+          kManifest);
+  try {
+    const json found = json::parse(read_file(path));
+    require(found.at("format") == 1, "{} has format {}, this program knows format 1", path.string(),
+            found.at("format").dump());
+    Manifest manifest{
+        .place = {.epoch = found.at("epoch"), .batch = found.at("batch"), .step = found.at("step")},
+        .model = found.at("model"),
+        .nodes = found.at("nodes")};
+    for (const json& part : found.at("parts")) {
+      manifest.parts.push_back({part.at("name"), part.at("bytes"), part.at("checksum")});
+    }
+    return manifest;
+  } catch (const json::exception& error) {
+    throw ConfigError(fmt::format("{} is damaged: {}", path.string(), error.what()));
+  }
+}
+
+State read_part(const fs::path& checkpoint, const Manifest& manifest, const std::string& name) {
+  const fs::path path = checkpoint / name;
+  const auto part = std::find_if(manifest.parts.begin(), manifest.parts.end(),
+                                 [&](const auto& one) { return one.name == name; });
+  require(part != manifest.parts.end(), "{} does not list {}", (checkpoint / kManifest).string(),
+          name);
+  require(fs::exists(path), "{} is missing from its checkpoint", path.string());
+  const auto bytes = static_cast<std::int64_t>(fs::file_size(path));
+  require(bytes == part->bytes, "{} is damaged: it has {} bytes, its manifest says {}",
+          path.string(), bytes, part->bytes);
+  require(fmt::format("{:016x}", checksum_of_file(path)) == part->checksum,
+          "{} is damaged: its checksum is not that of its manifest", path.string());
+  return read_tensors(path).tensors;
+}
+
+RunState read_checkpoint(const fs::path& checkpoint, const World& world) {
+  const Manifest manifest = read_manifest(checkpoint);
+  const bool same = manifest.nodes == ranks_per_node(world.topology());
+  require(same || manifest.place.batch == 0,
+          "{} was written in the middle of epoch {} by {} nodes, this run has {}; another number "
+          "of ranks or nodes can only go on from the beginning of an epoch",
+          checkpoint.string(), manifest.place.epoch, manifest.nodes.size(),
+          world.topology().nodes());
+  RunState state{.place = manifest.place,
+                 .model = manifest.model,
+                 .common = read_part(checkpoint, manifest, node_part(same ? world.node() : 0)),
+                 .own = read_part(checkpoint, manifest, rank_part(same ? world.rank() : 0))};
+  if (!same) {
+    std::erase_if(state.own,
+                  [](const auto& entry) { return entry.first.starts_with("strategy.exchange."); });
+  }
+  return state;
+}
+
+}  // namespace daso

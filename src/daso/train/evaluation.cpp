@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daso/train/evaluation.h"
+
+#include <ATen/ATen.h>
+
+namespace daso {
+
+Score evaluate(Network& network, const std::vector<Batch>& own_part, Communicator& ranks,
+               Seconds limit) {
+  const at::NoGradGuard no_grad;
+  const bool was_training = network.is_training();
+  network.eval();
+  at::Tensor totals = at::zeros({3}, at::kDouble);  // loss, right ones, examples
+  for (const Batch& batch : own_part) {
+    const at::Tensor scores = network.forward(batch.inputs);
+    const at::Tensor loss =
+        at::cross_entropy_loss(scores, batch.labels, /*weight=*/{}, at::Reduction::Sum);
+    totals[0] += loss.to(at::kDouble);
+    totals[1] += scores.argmax(1).eq(batch.labels).sum().to(at::kDouble);
+    totals[2] += static_cast<double>(batch.labels.numel());
+  }
+  network.train(was_training);
+  totals = ranks.all_reduce(totals, Reduce::kSum).wait(limit);
+  const double examples = std::max(1.0, totals[2].item<double>());
+  return {.loss = totals[0].item<double>() / examples,
+          .accuracy = totals[1].item<double>() / examples};
+}
+
+}  // namespace daso

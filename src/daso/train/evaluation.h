@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <vector>
+
+#include "daso/comm/world.h"
+#include "daso/data/loader.h"
+#include "daso/model/network.h"
+
+namespace daso {
+
+struct Score {
+  double loss = 0;      // mean over the examples, in nats
+  double accuracy = 0;  // 0 ... 1
+};
+
+// The score of a model on all examples, each rank doing its part; the same on all ranks.
+Score evaluate(Network& network, const std::vector<Batch>& own_part, Communicator& ranks,
+               Seconds limit);
+
+}  // namespace daso

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daso/train/options.h"
+
+#include <array>
+#include <charconv>
+#include <cmath>
+
+#include "daso/base/error.h"
+#include "daso/base/text.h"
+#include "daso/model/network.h"
+
+namespace daso {
+namespace {
+
+struct UnitName {
+  const char* name;
+  Every::Unit unit;
+};
+constexpr std::array kUnits = {UnitName{"steps", Every::Unit::kSteps},
+                               UnitName{"epochs", Every::Unit::kEpochs},
+                               UnitName{"minutes", Every::Unit::kMinutes}};
+
+// An option of one strategy or schedule that another would ignore is a mistake.
+void refuse_idle(const TrainOptions& options, ScheduleKind schedule) {
+  const bool cycles = options.strategy == "daso" || options.strategy == "local";
+  const auto belongs = [&](bool given, const char* flag, bool used, const char* where) {
+    require(!given || used, "{} changes nothing here: it is for {}", flag, where);
+  };
+  belongs(options.schedule.has_value(), "--schedule", cycles, "--strategy daso and local");
+  belongs(options.skip.has_value(), "--skip", cycles, "--strategy daso and local");
+  belongs(options.wait.has_value(), "--wait", options.strategy == "daso", "--strategy daso");
+  belongs(options.merge.has_value(), "--merge", options.strategy == "daso", "--strategy daso");
+  belongs(options.wire.has_value(), "--wire", options.strategy == "daso", "--strategy daso");
+  belongs(options.exchange.has_value(), "--exchange", cycles, "--strategy daso and local");
+  belongs(options.warmup_epochs.has_value(), "--warmup-epochs", cycles,
+          "--strategy daso and local");
+  belongs(options.cooldown_epochs.has_value(), "--cooldown-epochs", cycles,
+          "--strategy daso and local");
+  belongs(options.alpha.has_value(), "--alpha", cycles && schedule == ScheduleKind::kRate,
+          "--schedule rate");
+  belongs(options.patience.has_value(), "--patience", cycles && schedule == ScheduleKind::kPlateau,
+          "--schedule plateau");
+  belongs(options.threshold.has_value(), "--threshold",
+          cycles && schedule == ScheduleKind::kPlateau, "--schedule plateau");
+}
+
+// The preset with what was asked for in its place.
+Preset preset_of(const TrainOptions& options, int nodes) {
+  Preset preset = options.preset == "paper" ? paper_preset() : default_preset(nodes);
+  preset.schedule = options.schedule.value_or(preset.schedule);
+  refuse_idle(options, preset.schedule);
+  // The preset's wait may be longer than a skip that was asked for.
+  preset.cadence.skip = options.skip.value_or(preset.cadence.skip);
+  preset.cadence.wait = options.wait.value_or(std::min(preset.cadence.wait, preset.cadence.skip));
+  if (options.warmup_epochs) preset.warmup_epochs = options.warmup_epochs;
+  preset.cooldown_epochs = options.cooldown_epochs.value_or(preset.cooldown_epochs);
+  preset.exchange.merge = options.merge.value_or(preset.exchange.merge);
+  preset.exchange.kind = options.exchange.value_or(preset.exchange.kind);
+  // A lossy wire implies sharded, and rotating implies fp32, unless both were asked for.
+  if (options.wire) {
+    preset.exchange.wire = *options.wire;
+    if (*options.wire != Wire::kFp32 && !options.exchange) {
+      preset.exchange.kind = ExchangeKind::kSharded;
+    }
+  } else if (preset.exchange.kind == ExchangeKind::kRotating) {
+    preset.exchange.wire = Wire::kFp32;
+  }
+  return preset;
+}
+
+}  // namespace
+
+Every parse_every(const std::string& flag, const std::string& text) {
+  Every every;
+  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), every.number);
+  const std::string unit(rest, text.data() + text.size());
+  for (const UnitName& known : kUnits) {
+    if (error != std::errc() || every.number < 1) break;
+    if (unit != known.name) continue;
+    every.unit = known.unit;
+    return every;
+  }
+  throw ConfigError(fmt::format(
+      "{} takes a whole number above 0 and a unit, like 5steps, 1epochs or 10minutes; got '{}'",
+      flag, text));
+}
+
+std::string text_of(const Every& every) {
+  for (const UnitName& known : kUnits) {
+    if (known.unit == every.unit) return fmt::format("{}{}", every.number, known.name);
+  }
+  return "";
+}
+
+void validate(const TrainOptions& options) {
+  const auto at_least = [](const char* flag, auto value, auto least) {
+    require(value >= least, "{} must be at least {}, got {}", flag, least, value);
+  };
+  at_least("--epochs", options.epochs, 1);
+  at_least("--batch-size", options.batch_size, 1);
+  at_least("--accumulate", options.accumulate, 1);
+  at_least("--threads", options.threads, 1);
+  at_least("--loader-threads", options.loader_threads, 1);
+  at_least("--keep", options.keep, 1);
+  require(std::isfinite(options.lr) && options.lr > 0, "--lr must be above 0, got {}", options.lr);
+  require(!options.lr_warmup_epochs || *options.lr_warmup_epochs >= 0,
+          "--lr-warmup-epochs must be 0 or more, got {}", options.lr_warmup_epochs.value_or(0));
+  require(!options.clip_norm || (std::isfinite(*options.clip_norm) && *options.clip_norm > 0),
+          "--clip-norm must be above 0, got {}", options.clip_norm.value_or(0));
+  const auto known = [](const char* flag, const std::string& name,
+                        const std::vector<std::string>& names) {
+    if (std::find(names.begin(), names.end(), name) != names.end()) return;
+    throw ConfigError(fmt::format("{} '{}' is unknown; did you mean {}? There are {}", flag, name,
+                                  nearest(name, names).value_or(names.front()), join(names, ", ")));
+  };
+  known("--strategy", options.strategy, strategy_names());
+  known("--preset", options.preset, {"default", "paper"});
+  known("--model", options.model, network_names());
+  // Whatever the number of nodes.
+  const Preset preset = preset_of(options, 1);
+  validate(preset.exchange);
+  validate(preset.cadence);
+}
+
+StrategyOptions strategy_options(const TrainOptions& options, const Course& course, int nodes) {
+  const Preset preset = preset_of(options, nodes);
+  StrategyOptions result = options_of(preset, course);
+  result.name = options.strategy;
+  result.bucket_elements = options.bucket_elements;
+  result.schedule.alpha = options.alpha.value_or(result.schedule.alpha);
+  result.schedule.stall.patience = options.patience.value_or(result.schedule.stall.patience);
+  result.schedule.stall.threshold = options.threshold.value_or(result.schedule.stall.threshold);
+  return result;
+}
+
+Course course_of(const TrainOptions& options, std::int64_t batches) {
+  const double warmup = options.lr_warmup_epochs.value_or(1) * static_cast<double>(batches);
+  return {.epochs = options.epochs,
+          .batches = batches,
+          .rate = rate_of({.peak = options.lr,
+                           .warmup_steps = std::llround(warmup),
+                           .steps = options.epochs * batches})};
+}
+
+}  // namespace daso

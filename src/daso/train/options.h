@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "daso/data/loader.h"
+#include "daso/global/course.h"
+#include "daso/global/strategy.h"
+#include "daso/optim/make_optimizer.h"
+
+namespace daso {
+
+// How often: "5steps", "1epochs", "10minutes".
+struct Every {
+  enum class Unit { kSteps, kEpochs, kMinutes };
+  std::int64_t number = 1;
+  Unit unit = Unit::kEpochs;
+  bool operator==(const Every&) const = default;
+};
+// Throws ConfigError, naming the flag.
+Every parse_every(const std::string& flag, const std::string& text);
+std::string text_of(const Every& every);
+
+// A run as it was asked for; what is not given comes from the preset, the model or the data.
+struct TrainOptions {
+  std::string data = "synthetic";
+  std::string model = "cnn";
+  std::string init;  // safetensors; empty: by the seed
+  int epochs = 6;
+  int batch_size = 32;  // per rank and backward
+  int accumulate = 1;   // backwards per step
+  double lr = 0.1;      // peak
+  std::optional<double> lr_warmup_epochs;
+  OptimizerOptions optimizer{.name = "sgd", .weight_decay = 5e-4, .momentum = 0.9};
+  std::optional<double> clip_norm;
+  std::string strategy = "daso";
+  std::string preset = "default";  // or paper
+  std::optional<ScheduleKind> schedule;
+  std::optional<int> skip;
+  std::optional<int> wait;
+  std::optional<double> alpha;
+  std::optional<int> patience;
+  std::optional<double> threshold;
+  std::optional<int> warmup_epochs;
+  std::optional<int> cooldown_epochs;
+  std::optional<MergeRule> merge;
+  std::optional<ExchangeKind> exchange;
+  std::optional<Wire> wire;
+  std::int64_t bucket_elements = StrategyOptions{}.bucket_elements;
+  Augment augment = Augment::kNone;
+  Uneven uneven = Uneven::kDrop;
+  std::uint64_t seed = 1;
+  int threads = 1;         // of a rank's arithmetic
+  int loader_threads = 1;  // that prepare batches
+  std::filesystem::path out;
+  std::optional<Every> checkpoint_every;  // none: at the end only
+  int keep = 2;                           // newest checkpoints that stay
+  bool keep_best = false;
+  bool resume = false;
+  std::filesystem::path resume_from;  // empty: the newest of `out`
+};
+
+// Throws ConfigError for what is impossible whatever the data.
+void validate(const TrainOptions& options);
+
+// What the strategy gets, once the number of nodes and the steps of an epoch are known. Throws
+// ConfigError where options contradict each other.
+StrategyOptions strategy_options(const TrainOptions& options, const Course& course, int nodes);
+
+// Linear warm-up, by default of one epoch, then a cosine to 1 %.
+Course course_of(const TrainOptions& options, std::int64_t batches);
+
+}  // namespace daso

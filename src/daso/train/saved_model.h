@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+#include <memory>
+
+#include "daso/data/loader.h"
+#include "daso/model/network.h"
+#include "daso/model/state.h"
+
+namespace daso {
+
+// What a network expects at its input, and how many classes it tells apart.
+struct ModelInput {
+  ImageShape shape;
+  int classes = 0;
+  Normalisation normalisation;
+};
+
+ModelInput input_of(const Dataset& data, const Normalisation& normalisation);
+State state_of(const ModelInput& input);
+ModelInput input_in(const State& state);
+
+// A model as a run left it.
+struct SavedModel {
+  std::string name;  // of its network
+  ModelInput input;
+  State tensors;  // parameters and buffers by name
+};
+
+// From a run's folder (its newest checkpoint, or with `best` the model of its best epoch) or a
+// checkpoint's. Throws ConfigError.
+SavedModel load_saved(const std::filesystem::path& path, bool best);
+
+// The network with the saved values.
+std::shared_ptr<Network> network_of(const SavedModel& saved);
+
+}  // namespace daso

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+
+#include "daso/comm/world.h"
+#include "daso/model/network.h"
+#include "daso/train/checkpoint.h"
+#include "daso/train/evaluation.h"
+#include "daso/train/options.h"
+#include "daso/train/summary.h"
+
+namespace daso {
+
+// What rank 0 is told while a run goes on.
+struct Progress {
+  When when;
+  int epochs = 0;
+  Phase phase = Phase::kCycling;
+  double loss = 0;                // mean of the epoch so far; of all ranks at its end
+  double samples_per_second = 0;  // of all ranks, in this epoch
+  double wait_share = 0;          // of this rank's time in this epoch, blocked in communication
+  std::optional<Score> test;      // at an epoch's end
+};
+using OnProgress = std::function<void(const Progress&)>;
+// The signal that asks this rank to save and stop, once there is one.
+using InterruptedBy = std::function<std::optional<int>()>;
+
+// One run, from data to a model: reads top to bottom in trainer.cpp.
+class Trainer {
+ public:
+  // Opens data, model and strategy, and goes on from a checkpoint if asked to. The world is
+  // borrowed. Throws ConfigError for what does not fit.
+  Trainer(World& world, const TrainOptions& options);
+  ~Trainer();
+
+  // Trains until the last epoch, or until a signal says stop; what it returns is the same on all
+  // ranks but for its exit code. `on_progress` is called after every step on rank 0.
+  Summary run(const OnProgress& on_progress, InterruptedBy interrupted);
+
+  bool finished() const;  // the checkpoint gone on from was that of a finished run
+  std::optional<RunPlace> resumed() const;
+
+ private:
+  struct Body;
+  std::unique_ptr<Body> body_;
+};
+
+}  // namespace daso

@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`daso train`, `eval` and `export` as their users run them.
+
+Run as: program_test.py DASO PYTHON_WITH_TORCH
+"""
+import json
+import os
+import pathlib
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+DASO, PYTHON = sys.argv[1:3]
+JOB = ["--data", "synthetic:train=512,test=128,size=8,channels=1", "--model", "mlp", "--batch-size", "16", "--nodes", "2", "--ranks-per-node", "2"]  # 8 steps an epoch
+
+
+def daso(*arguments: str, code: int = 0) -> subprocess.CompletedProcess:
+    done = subprocess.run([DASO, *arguments], text=True, capture_output=True, timeout=120)
+    assert done.returncode == code, f"exit code {done.returncode}\n{done.stdout}{done.stderr}"
+    return done
+
+
+class Program(unittest.TestCase):
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="daso-train-"))
+        self.addCleanup(shutil.rmtree, self.folder)
+
+    def train(self, name: str, *flags: str, epochs: int = 4) -> dict:
+        done = daso("train", *JOB, "--epochs", str(epochs), "--out", str(self.folder / name),
+                    "--json", *flags)
+        return json.loads(done.stdout)
+
+    def export(self, name: str, kind: str = "safetensors") -> bytes:
+        file = self.folder / f"{name}.{kind}"
+        daso("export", str(self.folder / name), "--format", kind, "--to", str(file))
+        return file.read_bytes()
+
+    def test_leaves_what_it_says(self):
+        summary = self.train("run", "--checkpoint-every", "2epochs", "--keep-best")
+        self.assertEqual(summary["steps"], 32)
+        self.assertEqual(summary["exit"], 0)
+        run = self.folder / "run"
+        self.assertEqual(json.loads((run / "summary.json").read_text()), summary)
+        records = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+        self.assertEqual([r["epoch"] for r in records if "test_accuracy" in r], [0, 1, 2, 3])
+        self.assertIn('strategy = "daso"', (run / "config.toml").read_text())
+        self.assertTrue((run / "best.safetensors").exists())
+        score = json.loads(daso("eval", str(run), "--data", JOB[1], "--json").stdout)
+        self.assertAlmostEqual(score["test_accuracy"], summary["test_accuracy"])
+        self.assertAlmostEqual(score["test_loss"], summary["test_loss"], places=5)
+
+    def test_a_resolved_configuration_gives_the_same_run(self):
+        self.train("first", "--lr", "0.05", "--seed", "7")
+        again = self.folder / "again"
+        daso("train", "--config", str(self.folder / "first/config.toml"), "--nodes", "2",
+             "--ranks-per-node", "2", "--out", str(again))
+        self.assertEqual(self.export("first"), self.export("again"))
+
+    def test_goes_on_after_kill_9_with_the_same_bytes(self):
+        self.train("whole")
+        expected = self.export("whole")
+        dice = random.Random(3)
+        for attempt in range(3):
+            name = f"killed{attempt}"
+            job = subprocess.Popen([DASO, "train", *JOB, "--epochs", "4", "--out",
+                                    str(self.folder / name), "--json", "--checkpoint-every",
+                                    "3steps"], start_new_session=True,
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            checkpoints = self.folder / name / "checkpoints"
+            deadline = time.monotonic() + 60
+            wanted = dice.randint(0, 3)
+            while len(list(checkpoints.glob("*/manifest.json"))) < min(wanted, 2) or \
+                    (wanted > 0 and not checkpoints.exists()):
+                self.assertLess(time.monotonic(), deadline)
+                if job.poll() is not None:
+                    break
+            os.killpg(job.pid, signal.SIGKILL)
+            job.wait()
+            self.train(name, "--resume")
+            self.assertEqual(self.export(name), expected, name)
+
+    def test_sigterm_saves_and_ends_well(self):
+        self.train("whole", epochs=40)
+        job = subprocess.Popen([DASO, "train", *JOB, "--epochs", "40", "--out",
+                                str(self.folder / "stopped"), "--json"], text=True,
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        metrics = self.folder / "stopped/metrics.jsonl"
+        deadline = time.monotonic() + 60
+        while not metrics.exists() or not metrics.read_text():
+            self.assertLess(time.monotonic(), deadline)
+        job.send_signal(signal.SIGTERM)
+        output, errors = job.communicate(timeout=60)
+        self.assertEqual(job.returncode, 0, errors)
+        self.assertLess(json.loads(output)["steps"], 320)
+        self.train("stopped", "--resume", epochs=40)
+        self.assertEqual(self.export("stopped"), self.export("whole"))
+
+    def test_python_reads_what_is_exported(self):
+        self.train("run", epochs=1)
+        self.export("run")
+        self.export("run", "pytorch")
+        program = """
+import json, struct, sys, torch
+data = open(sys.argv[1], 'rb').read()
+size = struct.unpack('<Q', data[:8])[0]
+header = json.loads(data[8:8 + size])
+loaded = torch.load(sys.argv[2], weights_only=True)
+names = [name for name in header if name != '__metadata__']
+assert sorted(names) == sorted(loaded), (names, list(loaded))
+for name in names:
+    begin, end = header[name]['data_offsets']
+    value = torch.frombuffer(bytearray(data[8 + size + begin:8 + size + end]), dtype=torch.float32)
+    assert torch.equal(value.view(header[name]['shape']), loaded[name]), name
+print('equal', len(names))
+"""
+        done = subprocess.run([PYTHON, "-c", program, str(self.folder / "run.safetensors"),
+                               str(self.folder / "run.pytorch")], text=True, capture_output=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("equal", done.stdout)
+
+    def test_says_what_is_wrong_before_any_rank_starts(self):
+        config = self.folder / "c.toml"
+        for text, word in [("epohcs = 3\n", "epochs"), ("epochs = \"many\"\n", "--epochs"),
+                           ("strategy = \"dasso\"\n", "daso"), ("epochs = \n[", "")]:
+            config.write_text(text)
+            done = daso("train", "--config", str(config), code=2)
+            self.assertIn(word, done.stderr)
+        self.assertIn("resnet20", daso("train", "--model", "resnet21", code=2).stderr)
+        self.assertIn("--wire", daso("train", *JOB, "--strategy", "sync", "--wire", "int8",
+                                     "--out", str(self.folder / "x"), code=2).stderr)
+        self.assertIn("no-such-folder", daso("eval", "no-such-folder", code=2).stderr)
+
+
+unittest.main(argv=sys.argv[:1])
