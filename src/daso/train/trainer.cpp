@@ -105,6 +105,7 @@ struct Trainer::Body {
   InterruptedBy interrupted;
 
   RunPlace place;  // the step to go on with
+  std::int64_t saved_step = 0;  // of the newest checkpoint; a run's beginning needs none
   bool resumed = false;
   bool stopping = false;
   Mean loss;  // of the epoch under way
@@ -149,7 +150,7 @@ Summary Trainer::Body::run(const OnProgress& on_progress) {
   while (place.epoch < course.epochs && !stopping) {
     train_epoch(place.epoch, place.batch, on_progress);
   }
-  if (!stopping && steps_here > 0) checkpoint(place);
+  if (place.step != saved_step) checkpoint(place);
   checkpoints.finish();
   return summary();
 }
@@ -232,6 +233,7 @@ Wish Trainer::Body::own_wish() const {
 
 void Trainer::Body::checkpoint(RunPlace at) {
   last_checkpoint = Clock::now();
+  saved_step = at.step;
   RunState state{.place = at, .model = options.model};
   add_section(state.common, "model.", copies_of(network->named_parameters()));
   add_section(state.common, "optimizer.", optimizer->state());
@@ -264,6 +266,7 @@ void Trainer::Body::resume() {
   optimizer->load_state(section(state.common, "optimizer."));
   strategy->load_state(section(state.own, "strategy."));
   place = state.place;
+  saved_step = place.step;
   loss = {real_in(state.own, "run.loss.sum"), integer_in(state.own, "run.loss.number")};
   train_loss = real_in(state.own, "run.train_loss");
   score = {real_in(state.own, "run.test_loss"), real_in(state.own, "run.test_accuracy")};
