@@ -37,7 +37,8 @@ CLI::Option& option_of(CLI::App& app, const std::string& key, const std::string&
 
 }  // namespace
 
-void apply_config_file(CLI::App& app, const std::string& path) {
+void apply_config_file(CLI::App& app, const std::string& path,
+                       const std::vector<std::string>& except) {
   require(std::filesystem::is_regular_file(path), "--config: there is no file '{}'", path);
   std::vector<CLI::ConfigItem> items;
   try {
@@ -50,6 +51,7 @@ void apply_config_file(CLI::App& app, const std::string& path) {
             fmt::format("{}", item.fullname()));
     CLI::Option& option = option_of(app, item.name, path);
     if (option.count() > 0) continue;
+    if (std::find(except.begin(), except.end(), item.name) != except.end()) continue;
     // A switch is true or false in a file; false is as if it were not there.
     if (option.get_expected_max() == 0) {
       require(item.inputs.size() == 1 && (item.inputs[0] == "true" || item.inputs[0] == "false"),

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 namespace CLI {
 class App;
@@ -10,8 +11,10 @@ class App;
 namespace daso {
 
 // Gives the app's flags the values that a TOML file has for them, by their long names without the
-// dashes; flags on the command line win. To be called after the app has parsed. Throws ConfigError
-// for a file that cannot be read and a key that is no flag, with the nearest one.
-void apply_config_file(CLI::App& app, const std::string& path);
+// dashes; flags on the command line win, and keys in `except` do not count. To be called after the
+// app has parsed. Throws ConfigError for a file that cannot be read and a key that is no flag, with
+// the nearest one.
+void apply_config_file(CLI::App& app, const std::string& path,
+                       const std::vector<std::string>& except = {});
 
 }  // namespace daso

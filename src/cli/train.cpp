@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <ATen/ATen.h>
-#include <unistd.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <cstdio>
 #include <ctime>
 #include <fstream>
-#include <nlohmann/json.hpp>
 
 #include "cli/command.h"
 #include "cli/config_file.h"
 #include "cli/train_flags.h"
+#include "cli/train_report.h"
 #include "daso/base/error.h"
+#include "daso/comm/place.h"
 #include "daso/train/interrupt.h"
 #include "daso/train/trainer.h"
 
@@ -20,11 +21,11 @@ namespace daso {
 namespace {
 
 namespace fs = std::filesystem;
-using json = nlohmann::ordered_json;
 
+constexpr const char* kRuns = "runs";
+constexpr const char* kConfigFile = "config.toml";
+constexpr std::size_t kScreen = 100;  // columns
 constexpr Shape kShape{.nodes = 2, .ranks_per_node = 2};
-constexpr Seconds kBetweenLines{0.2};      // on a terminal
-constexpr std::int64_t kRecordEvery = 10;  // steps, in metrics.jsonl
 
 struct TrainCommand {
   LaunchFlags launch;
@@ -40,7 +41,7 @@ fs::path default_folder() {
   ::localtime_r(&now, &local);
   std::array<char, 32> text{};
   std::strftime(text.data(), text.size(), "%Y-%m-%d-%H%M%S", &local);
-  return fs::path("runs") / text.data();
+  return fs::path(kRuns) / text.data();
 }
 
 // Rank 0's, since every rank has a clock of its own.
@@ -54,76 +55,30 @@ fs::path agreed_folder(World& world, const fs::path& asked) {
   return reinterpret_cast<const char*>(text.const_data_ptr<std::int8_t>());
 }
 
-json record_of(const Progress& now) {
-  json record = {{"step", now.when.step},       {"epoch", now.when.epoch},
-                 {"phase", name_of(now.phase)}, {"learning_rate", now.when.rate},
-                 {"train_loss", now.loss},      {"samples_per_second", now.samples_per_second},
-                 {"wait_share", now.wait_share}};
-  if (now.test) {
-    record["test_loss"] = now.test->loss;
-    record["test_accuracy"] = now.test->accuracy;
+// A run as it is: what --config takes to do it again.
+Configuration resolved_configuration(const World& world, const Trainer& trainer) {
+  Configuration all = configuration_of(trainer.options());
+  std::vector<std::size_t> ranks;
+  for (int node = 0; node < world.topology().nodes(); ++node) {
+    ranks.push_back(world.topology().ranks_of(node).size());
   }
-  return record;
+  all.emplace_back("nodes", fmt::format("{}", ranks.size()));
+  all.emplace_back("ranks-per-node", fmt::format("{}", fmt::join(ranks, ",")));
+  return all;
 }
 
-// What rank 0 shows and records.
-class Reporter {
- public:
-  Reporter(const fs::path& out, bool quiet)
-      : metrics_(out / "metrics.jsonl", std::ios::app),
-        quiet_(quiet),
-        terminal_(::isatty(STDOUT_FILENO) == 1) {}
-
-  void operator()(const Progress& now) {
-    if (now.test || now.when.step % kRecordEvery == 0)
-      metrics_ << record_of(now).dump() << std::endl;
-    if (quiet_) return;
-    if (now.test) {
-      fmt::print(
-          "{}epoch {:3} of {}  {:8}  loss {:.4f}  test loss {:.4f}  accuracy {:.4f}  "
-          "{:.0f} samples/s  waiting {:.1f} %\n",
-          terminal_ ? "\r\033[K" : "", now.when.epoch + 1, now.epochs, name_of(now.phase), now.loss,
-          now.test->loss, now.test->accuracy, now.samples_per_second, 100 * now.wait_share);
-      std::fflush(stdout);
-    } else if (terminal_ && since(last_) > kBetweenLines) {
-      last_ = Clock::now();
-      show_bar(now);
-    }
-  }
-
- private:
-  void show_bar(const Progress& now) {
-    constexpr int kWidth = 24;
-    const double done =
-        static_cast<double>(now.when.batch + 1) / static_cast<double>(now.when.last + 1);
-    const int filled = static_cast<int>(done * kWidth);
-    const double left = since(begin_).count() * (1 / total_done(now) - 1);
-    fmt::print(
-        "\r\033[Kepoch {:3} of {} [{:#>{}}{:.>{}}] {}  loss {:.4f}  {:.0f} samples/s  "
-        "waiting {:.1f} %  {:.0f} s left",
-        now.when.epoch + 1, now.epochs, "", filled, "", kWidth - filled, name_of(now.phase),
-        now.loss, now.samples_per_second, 100 * now.wait_share, left);
-    std::fflush(stdout);
-  }
-
-  // Part of the run that is done since the first call.
-  double total_done(const Progress& now) {
-    const double epochs =
-        static_cast<double>(now.when.step + 1) / static_cast<double>(now.when.last + 1);
-    return std::max(1e-6, epochs / now.epochs);
-  }
-
-  std::ofstream metrics_;
-  const bool quiet_;
-  const bool terminal_;
-  Clock::time_point begin_ = Clock::now();
-  Clock::time_point last_ = begin_;
-};
-
-void print_start(const World& world, const TrainCommand& command, const Trainer& trainer) {
+void print_start(const World& world, const TrainCommand& command, const Trainer& trainer,
+                 const Configuration& resolved) {
   const TrainOptions& o = command.options;
   fmt::print("{} on {} with {}: {} ranks on {} nodes, {} epochs\n", o.model, o.data, o.strategy,
              world.size(), world.topology().nodes(), o.epochs);
+  std::string line;
+  for (const auto& [flag, value] : resolved) {
+    const std::string entry = fmt::format("  {} {}", flag, value);
+    if (line.size() + entry.size() > kScreen) fmt::print("{}\n", std::exchange(line, ""));
+    line += entry;
+  }
+  fmt::print("{}\n", line);
   fmt::print("output in {}\n", o.out.string());
   if (const auto place = trainer.resumed()) {
     fmt::print("going on with step {}, epoch {}\n", place->step, place->epoch + 1);
@@ -139,15 +94,16 @@ int train(World& world, TrainCommand command) {
   fs::create_directories(out);
   Trainer trainer(world, command.options);
   const bool first = world.rank() == 0;
-  if (first && !trainer.resumed()) {
-    std::ofstream(out / "config.toml") << toml_of(configuration_of(command.options));
-  }
-  if (first && !command.json) print_start(world, command, trainer);
+  const Configuration resolved = resolved_configuration(world, trainer);
+  if (first) std::ofstream(out / kConfigFile) << toml_of(resolved);
+  if (first && !command.json) print_start(world, command, trainer, resolved);
   if (trainer.finished() && first && !command.json) {
     fmt::print("this run is finished: all {} epochs are done\n", command.options.epochs);
   }
-  std::optional<Reporter> report;
-  if (first) report.emplace(out, command.json);
+  std::optional<TrainReport> report;
+  if (first) {
+    report.emplace(out, trainer.resumed().value_or(RunPlace{}), world.topology(), command.json);
+  }
   const Interrupt interrupt;
   const Summary summary =
       trainer.run([&](const Progress& now) { (*report)(now); }, [&] { return interrupt.signal(); });
@@ -165,9 +121,45 @@ int train(World& world, TrainCommand command) {
   return summary.exit;
 }
 
+// The run that --resume means where no --out says it: the newest.
+fs::path newest_run() {
+  fs::path newest;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(kRuns, error)) {
+    if (fs::exists(entry.path() / kConfigFile)) newest = std::max(newest, entry.path());
+  }
+  require(!newest.empty(), "--resume: there is no run in {}/; say which with --out", kRuns);
+  return newest;
+}
+
+// A run goes on with its own configuration; flags win. The ranks may be counted by others.
+void apply_own_config(CLI::App& app, TrainCommand& command) {
+  TrainOptions& options = command.options;
+  if (options.out.empty() && options.resume_from.empty()) options.out = newest_run();
+  // The folder of a checkpoint lies in RUN/checkpoints.
+  const fs::path run = options.resume_from.empty()
+                           ? options.out
+                           : fs::absolute(options.resume_from / ".." / "..").lexically_normal();
+  if (!fs::exists(run / kConfigFile)) return;
+  const LaunchFlags& launch = command.launch;
+  const bool counted = launch.sized() || !launch.cluster.empty() || !launch.rendezvous.empty() ||
+                       place_from(this_environment()).has_value();
+  apply_config_file(
+      app, (run / kConfigFile).string(),
+      counted ? std::vector<std::string>{"nodes", "ranks-per-node"} : std::vector<std::string>{});
+}
+
 int act(CLI::App& app, TrainCommand& command, const Invocation& invocation) {
-  if (!command.config.empty()) apply_config_file(app, command.config);
-  validate(command.options);
+  TrainOptions& options = command.options;
+  if (!command.config.empty()) {
+    apply_config_file(app, command.config);
+  } else if (options.resume) {
+    apply_own_config(app, command);
+  }
+  validate(options);
+  require(options.resume || options.out.empty() || !newest_checkpoint(options.out / "checkpoints"),
+          "--out {} holds a run already: give another folder, or --resume to go on with it",
+          options.out.string());
   return on_ranks({"train", command.launch, kShape, configuration_of(command.options)}, invocation,
                   [&](World& world) { return train(world, command); });
 }

@@ -36,14 +36,19 @@ void add_job_flags(CLI::App& app, TrainOptions& o) {
   app.add_option("--data", o.data, "synthetic, idx:DIR, cifar10:DIR")->capture_default_str();
   app.add_option("--model", o.model, join(network_names(), ", "))->capture_default_str();
   app.add_option("--init", o.init, "Parameters to start from, a safetensors file");
+  app.add_option_function<std::string>(
+         "--freeze", [&o](const std::string& text) { o.freeze = split(text, ','); },
+         "Parameters that stay as they are, by the beginnings of their names")
+      ->type_name("NAME,...");
   flags.count("--epochs", "Passes over the data", o.epochs, 1)
       ->default_str(std::to_string(o.epochs));
   flags.count("--batch-size", "Examples per rank and backward", o.batch_size, 1)
       ->default_str(std::to_string(o.batch_size));
   flags.count("--accumulate", "Backwards per step", o.accumulate, 1)
       ->default_str(std::to_string(o.accumulate));
-  flags.parsed("--lr", "Peak of the learning rate", o.lr, parse_number)
-      ->default_str(fmt::format("{}", o.lr));
+  flags.parsed("--lr", "Peak of the learning rate (sgd 0.1, adamw 0.001)", o.lr, parse_number);
+  flags.parsed("--base-lr", "Instead: for 256 samples of the global batch, scaled linearly",
+               o.base_lr, parse_number);
   flags.parsed("--lr-warmup-epochs", "Epochs in which the rate rises (1)", o.lr_warmup_epochs,
                parse_number);
   flags.choice("--augment", o.augment, {"none", "crop", "crop+flip"}, augment_of)
@@ -63,8 +68,7 @@ void add_optimizer_flags(CLI::App& app, TrainOptions& o) {
   flags.parsed("--momentum", "Of sgd", o.optimizer.momentum, parse_number)
       ->default_str(fmt::format("{}", o.optimizer.momentum));
   app.add_flag("--nesterov", o.optimizer.nesterov, "Nesterov's momentum, of sgd");
-  flags.parsed("--weight-decay", "", o.optimizer.weight_decay, parse_number)
-      ->default_str(fmt::format("{}", o.optimizer.weight_decay));
+  flags.parsed("--weight-decay", "(sgd 0.0005, adamw 0.01)", o.weight_decay, parse_number);
   app.add_flag_callback(
       "--no-decay-norm-bias", [&o] { o.optimizer.decay_all = false; },
       "No weight decay for biases and norm layers");
@@ -141,15 +145,17 @@ Configuration configuration_of(const TrainOptions& o) {
   put("data", o.data);
   put("model", o.model);
   if (!o.init.empty()) put("init", o.init);
+  if (!o.freeze.empty()) put("freeze", join(o.freeze, ","));
   put("epochs", o.epochs);
   put("batch-size", o.batch_size);
   put("accumulate", o.accumulate);
-  put("lr", o.lr);
+  put_if("lr", o.lr, same);
+  put_if("base-lr", o.base_lr, same);
   put_if("lr-warmup-epochs", o.lr_warmup_epochs, same);
   put("optimizer", o.optimizer.name);
   put("momentum", o.optimizer.momentum);
   put("nesterov", o.optimizer.nesterov);
-  put("weight-decay", o.optimizer.weight_decay);
+  put_if("weight-decay", o.weight_decay, same);
   put("no-decay-norm-bias", !o.optimizer.decay_all);
   put_if("clip-norm", o.clip_norm, same);
   put("strategy", o.strategy);

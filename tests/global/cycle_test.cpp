@@ -165,7 +165,8 @@ TEST(Cycle, MergesBeforeItStartsWhereWaitIsSkip) {
   EXPECT_EQ(plans[3], (Plan{.merge = Plan::DueMerge{.exchange = 0, .staleness = 3},
                             .then = Then::kStart,
                             .exchange = 1,
-                            .skip = 3}));
+                            .skip = 3,
+                            .wait = 3}));
 }
 
 TEST(Cycle, OneNodeHasNothingToExchange) {
@@ -189,6 +190,7 @@ TEST(Cycle, LocalAveragesWhereDasoStartsAndMergesNothing) {
     expected.merge.reset();
     if (expected.then == Then::kStart) {
       expected.then = Then::kAverage;
+      expected.wait = 0;
       ++averages;
     }
     EXPECT_EQ(local[step], expected) << step;

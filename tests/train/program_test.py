@@ -6,7 +6,6 @@ Run as: program_test.py DASO PYTHON_WITH_TORCH
 import json
 import os
 import pathlib
-import random
 import shutil
 import signal
 import subprocess
@@ -23,6 +22,13 @@ def daso(*arguments: str, code: int = 0) -> subprocess.CompletedProcess:
     done = subprocess.run([DASO, *arguments], text=True, capture_output=True, timeout=120)
     assert done.returncode == code, f"exit code {done.returncode}\n{done.stdout}{done.stderr}"
     return done
+
+
+def await_checkpoint(run: pathlib.Path, job: subprocess.Popen) -> None:
+    """Until the job has published its first one."""
+    deadline = time.monotonic() + 60
+    while not list((run / "checkpoints").glob("*/manifest.json")):
+        assert time.monotonic() < deadline and job.poll() is None, f"no checkpoint in {run}"
 
 
 class Program(unittest.TestCase):
@@ -57,32 +63,57 @@ class Program(unittest.TestCase):
     def test_a_resolved_configuration_gives_the_same_run(self):
         self.train("first", "--lr", "0.05", "--seed", "7")
         again = self.folder / "again"
-        daso("train", "--config", str(self.folder / "first/config.toml"), "--nodes", "2",
-             "--ranks-per-node", "2", "--out", str(again))
+        daso("train", "--config", str(self.folder / "first/config.toml"), "--out", str(again))
         self.assertEqual(self.export("first"), self.export("again"))
 
-    def test_goes_on_after_kill_9_with_the_same_bytes(self):
+    def test_goes_on_by_itself(self):
+        """--resume needs neither the flags of the run nor the number of its ranks."""
+        flags = ["--config", str(self.folder / "job.toml"), "--epochs", "4"]
+        (self.folder / "job.toml").write_text(
+            'data = "synthetic:train=512,test=128,size=8,channels=1"\nmodel = "mlp"\n'
+            'batch-size = 16\nlr = 0.05\nnodes = 2\nranks-per-node = "1,2"\n')
+        daso("train", *flags, "--out", str(self.folder / "whole"))
+        run = self.folder / "halves"
+        job = subprocess.Popen([DASO, "train", *flags, "--checkpoint-every", "3steps", "--out", str(run)],
+                               start_new_session=True, stdout=subprocess.DEVNULL,
+                               stderr=subprocess.DEVNULL)
+        await_checkpoint(run, job)
+        os.killpg(job.pid, signal.SIGKILL)
+        job.wait()
+        daso("train", "--resume", "--out", str(run))
+        self.assertEqual(self.export("halves"), self.export("whole"))
+        steps = [json.loads(line)["step"] for line in (run / "metrics.jsonl").read_text().splitlines()]
+        self.assertEqual(steps, sorted(set(steps)))
+        done = daso("train", "--resume", "--out", str(run))
+        self.assertIn("this run is finished", done.stdout)
+
+    def test_a_folder_with_a_run_is_not_written_over(self):
+        self.train("run", epochs=1)
+        done = daso("train", *JOB, "--out", str(self.folder / "run"), code=2)
+        self.assertIn("--resume", done.stderr)
+
+    @unittest.skipUnless(os.geteuid() == 0, "mounting a small disk takes root")
+    def test_a_full_disk_leaves_the_checkpoint_before(self):
+        disk = self.folder / "disk"
+        disk.mkdir()
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=9m", "tmpfs", str(disk)], check=True)
+        self.addCleanup(subprocess.run, ["umount", str(disk)], check=True)
+        run = disk / "run"
         self.train("whole")
-        expected = self.export("whole")
-        dice = random.Random(3)
-        for attempt in range(3):
-            name = f"killed{attempt}"
-            job = subprocess.Popen([DASO, "train", *JOB, "--epochs", "4", "--out",
-                                    str(self.folder / name), "--json", "--checkpoint-every",
-                                    "3steps"], start_new_session=True,
-                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-            checkpoints = self.folder / name / "checkpoints"
-            deadline = time.monotonic() + 60
-            wanted = dice.randint(0, 3)
-            while len(list(checkpoints.glob("*/manifest.json"))) < min(wanted, 2) or \
-                    (wanted > 0 and not checkpoints.exists()):
-                self.assertLess(time.monotonic(), deadline)
-                if job.poll() is not None:
-                    break
-            os.killpg(job.pid, signal.SIGKILL)
-            job.wait()
-            self.train(name, "--resume")
-            self.assertEqual(self.export(name), expected, name)
+        flags = [*JOB, "--epochs", "4", "--out", str(run), "--checkpoint-every", "2steps"]
+        daso("train", *flags, "--keep", "1")  # three fit at a time
+        shutil.rmtree(run)
+        # With all of them kept the disk is full before the run ends; the run goes on.
+        done = daso("train", *flags, "--keep", "1000", code=1)
+        self.assertIn("No space left on device", done.stderr)
+        self.assertIn("no checkpoint at step", done.stderr)
+        self.assertIn("epoch   4 of 4", done.stdout)
+        kept = sorted((run / "checkpoints").glob("*/manifest.json"))
+        self.assertGreater(len(kept), 0)
+        shutil.rmtree(kept[0].parent)
+        daso("train", "--resume", "--out", str(run), "--keep", "1")
+        daso("export", str(run), "--format", "safetensors", "--to", str(self.folder / "disk.safetensors"))
+        self.assertEqual((self.folder / "disk.safetensors").read_bytes(), self.export("whole"))
 
     def test_sigterm_saves_and_ends_well(self):
         self.train("whole", epochs=40)

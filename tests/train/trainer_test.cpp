@@ -3,14 +3,14 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
-#include <csignal>
 #include <fstream>
-#include <sstream>
+#include <random>
+#include <thread>
 
 #include "daso/base/error.h"
-#include "run_ranks.h"
+#include "runs.h"
+#include "scratch_folder.h"
 
 namespace daso::test {
 namespace {
@@ -18,79 +18,21 @@ namespace {
 namespace fs = std::filesystem;
 using testing::HasSubstr;
 
-// A folder that is gone afterwards.
-class Folder {
- public:
-  Folder() : path_(fs::temp_directory_path() / fmt::format("daso-{}-{}", ::getpid(), ++number)) {
-    fs::create_directories(path_);
-  }
-  ~Folder() { fs::remove_all(path_); }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  const fs::path& path() const { return path_; }
-
- private:
-  inline static int number = 0;
-  fs::path path_;
-};
-
-// 8 steps an epoch on 2 ranks.
-TrainOptions options_in(const fs::path& out) {
-  TrainOptions options;
-  options.data = "synthetic:train=256,test=64,size=8,channels=1";
-  options.model = "mlp";
-  options.epochs = 3;
-  options.batch_size = 16;
-  options.out = out;
-  options.keep = 1000;
-  return options;
-}
-
-const std::vector<std::string> kTwoNodes = {"a", "b"};
-
-void nothing(const Progress&) {}
-
-// What ranks end with; the interrupt comes on rank 1 after this many of its steps.
-std::vector<Summary> train(const TrainOptions& options,
-                           const std::vector<std::string>& nodes = kTwoNodes,
-                           std::optional<int> interrupted_after = std::nullopt) {
-  std::vector<Summary> summaries(nodes.size());
-  run_ranks({.ranks = static_cast<int>(nodes.size()), .nodes = nodes}, [&](World& world) {
-    Trainer trainer(world, options);
-    int asked = 0;
-    const auto interrupted = [&]() -> std::optional<int> {
-      const bool now = world.rank() == 1 && interrupted_after && ++asked > *interrupted_after;
-      return now ? std::optional(SIGTERM) : std::nullopt;
-    };
-    summaries[static_cast<std::size_t>(world.rank())] = trainer.run(nothing, interrupted);
-  });
-  return summaries;
-}
-
-std::string bytes_of(const fs::path& file) {
-  std::ifstream stream(file, std::ios::binary);
-  std::stringstream text;
-  text << stream.rdbuf();
-  return text.str();
-}
-
-// Of the last checkpoint: parameters and optimizer, and what rank 1 has of its own.
-std::string result_in(const fs::path& out) {
-  const fs::path newest = newest_checkpoint(out / "checkpoints").value();
-  return bytes_of(newest / "node-0.safetensors") + bytes_of(newest / "node-1.safetensors") +
-         bytes_of(newest / "rank-1.safetensors");
-}
-
 struct Kind {
   std::string strategy;
   std::optional<Wire> wire;
   std::string optimizer = "sgd";
 };
 
+const auto kKinds = testing::Values(
+    Kind{"none", {}}, Kind{"node", {}}, Kind{"sync", {}}, Kind{"local", {}},
+    Kind{"daso", Wire::kFp32}, Kind{"daso", Wire::kBf16}, Kind{"daso", Wire::kFp16},
+    Kind{"daso", Wire::kInt8}, Kind{"daso", Wire::kInt8, "adamw"}, Kind{"sync", {}, "adamw"});
+
 class Training : public testing::TestWithParam<Kind> {
  protected:
   static TrainOptions options(const fs::path& out) {
-    TrainOptions options = options_in(out);
+    TrainOptions options = small_run(out);
     options.strategy = GetParam().strategy;
     options.wire = GetParam().wire;
     options.optimizer.name = GetParam().optimizer;
@@ -106,14 +48,14 @@ class Training : public testing::TestWithParam<Kind> {
 };
 
 TEST_P(Training, GoesOnFromACheckpointWithTheSameBytes) {
-  const Folder whole;
+  const ScratchFolder whole;
   TrainOptions options = Training::options(whole.path());
   options.checkpoint_every = Every{.number = 3, .unit = Every::Unit::kSteps};
   train(options);
   const std::string expected = result_in(whole.path());
   EXPECT_GT(expected.size(), 10000U);
   for (const int step : {3, 9, 12, 15, 21}) {
-    const Folder rest;
+    const ScratchFolder rest;
     TrainOptions resumed = Training::options(rest.path());
     resumed.resume = true;
     resumed.resume_from = whole.path() / "checkpoints" / fmt::format("step-{:09}", step);
@@ -122,20 +64,37 @@ TEST_P(Training, GoesOnFromACheckpointWithTheSameBytes) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Training,
-                         testing::Values(Kind{"none", {}}, Kind{"node", {}}, Kind{"sync", {}},
-                                         Kind{"local", {}}, Kind{"daso", Wire::kFp32},
-                                         Kind{"daso", Wire::kBf16}, Kind{"daso", Wire::kFp16},
-                                         Kind{"daso", Wire::kInt8},
-                                         Kind{"daso", Wire::kInt8, "adamw"},
-                                         Kind{"sync", {}, "adamw"}));
+// 60 steps, and from each of them on.
+class SlowTraining : public Training {};
+
+TEST_P(SlowTraining, GoesOnFromEveryStepWithTheSameBytes) {
+  const ScratchFolder whole;
+  TrainOptions options = Training::options(whole.path());
+  options.data = "synthetic:train=640,test=64,size=8,channels=1";
+  options.checkpoint_every = Every{.number = 1, .unit = Every::Unit::kSteps};
+  ASSERT_EQ(train(options)[0].steps, 60);
+  const std::string expected = result_in(whole.path());
+  options.checkpoint_every.reset();
+  options.resume = true;
+  for (int step = 1; step < 60; ++step) {
+    const ScratchFolder rest;
+    options.out = rest.path();
+    options.resume_from = whole.path() / "checkpoints" / fmt::format("step-{:09}", step);
+    train(options);
+    EXPECT_TRUE(result_in(rest.path()) == expected) << "from step " << step;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Slow, SlowTraining, kKinds);
+INSTANTIATE_TEST_SUITE_P(All, Training, kKinds);
 
 TEST(Trainer, StopsAllRanksAtTheSameStepAndGoesOn) {
-  const Folder whole;
-  const Folder halves;
-  train(options_in(whole.path()));
-  TrainOptions options = options_in(halves.path());
-  const std::vector<Summary> stopped = train(options, kTwoNodes, /*interrupted_after=*/4);
+  const ScratchFolder whole;
+  const ScratchFolder halves;
+  train(small_run(whole.path()));
+  TrainOptions options = small_run(halves.path());
+  const std::vector<Summary> stopped =
+      train(options, {.after_step = [](int rank, int step) { return rank == 1 && step > 4; }});
   EXPECT_EQ(stopped[0].steps, stopped[1].steps);
   EXPECT_LT(stopped[0].steps, 24);
   options.resume = true;
@@ -144,10 +103,76 @@ TEST(Trainer, StopsAllRanksAtTheSameStepAndGoesOn) {
   EXPECT_TRUE(result_in(halves.path()) == result_in(whole.path()));
 }
 
+// Of 4 ranks on 2 nodes one falls asleep for 0.2 s in one step; those that wait for it are not
+// late.
+TEST(Trainer, NamesTheRankThatWasLate) {
+  std::mt19937 dice(7);
+  for (const char* strategy : {"sync", "daso"}) {
+    for (int attempt = 0; attempt < 10; ++attempt) {
+      const int sleeper = static_cast<int>(dice() % 4);
+      const int when = 9 + static_cast<int>(dice() % 8);
+      const ScratchFolder folder;
+      TrainOptions options = small_run(folder.path());
+      options.strategy = strategy;
+      options.batch_size = 2;  // 32 steps
+      options.epochs = 1;
+      if (options.strategy == "daso") options.warmup_epochs = 0;
+      Late latest;
+      train(options, {.nodes = {"a", "a", "b", "b"},
+                      .after_step =
+                          [&](int rank, int step) {
+                            if (rank == sleeper && step == when) {
+                              std::this_thread::sleep_for(std::chrono::milliseconds(200));
+                            }
+                            return false;
+                          },
+                      .on_progress =
+                          [&](const Progress& now) {
+                            if (now.late && now.late->seconds > latest.seconds) latest = *now.late;
+                          }});
+      EXPECT_EQ(latest.rank, sleeper) << strategy << " step " << when;
+      EXPECT_EQ(latest.step, when - 1);
+      EXPECT_NEAR(latest.seconds, 0.2, 0.1);
+    }
+  }
+}
+
+TEST(Trainer, SaysThatARunHasDiverged) {
+  const ScratchFolder folder;
+  TrainOptions options = small_run(folder.path());
+  options.lr = 1e30;
+  for (const char* strategy : {"none", "daso"}) {
+    options.strategy = strategy;
+    EXPECT_THROW(train(options), Error) << strategy;
+  }
+}
+
+TEST(Trainer, FrozenParametersStayAsTheyAre) {
+  const ScratchFolder folder;
+  TrainOptions options = small_run(folder.path());
+  options.freeze = {"fc1", "fc2.bias"};
+  options.checkpoint_every = Every{.number = 1, .unit = Every::Unit::kSteps};
+  train(options);
+  const fs::path checkpoints = folder.path() / "checkpoints";
+  const auto tensors = [&](const char* step) {
+    const fs::path checkpoint = checkpoints / step;
+    return read_part(checkpoint, read_manifest(checkpoint), "node-0.safetensors");
+  };
+  const State first = tensors("step-000000001");
+  const State last = tensors("step-000000024");
+  for (const char* name : {"model.fc1.weight", "model.fc1.bias", "model.fc2.bias"}) {
+    EXPECT_TRUE(at::equal(first.at(name), last.at(name))) << name;
+  }
+  EXPECT_FALSE(at::equal(first.at("model.fc2.weight"), last.at("model.fc2.weight")));
+  options.freeze = {"fc"};  // not a whole word
+  options.out = folder.path() / "other";
+  EXPECT_THROW(train(options), ConfigError);
+}
+
 TEST(Trainer, AccumulationEqualsALargerBatch) {
-  const Folder one;
-  const Folder two;
-  TrainOptions options = options_in(one.path());
+  const ScratchFolder one;
+  const ScratchFolder two;
+  TrainOptions options = small_run(one.path());
   options.strategy = "sync";
   const double whole = train(options)[0].train_loss;
   options.out = two.path();
@@ -157,22 +182,22 @@ TEST(Trainer, AccumulationEqualsALargerBatch) {
 }
 
 TEST(Trainer, AnotherNumberOfRanksGoesOnFromAnEpochsBeginning) {
-  const Folder first;
-  TrainOptions options = options_in(first.path());
+  const ScratchFolder first;
+  TrainOptions options = small_run(first.path());
   options.checkpoint_every = Every{.number = 4, .unit = Every::Unit::kSteps};
   train(options);
-  const Folder second;
+  const ScratchFolder second;
   options.out = second.path();
   options.resume = true;
   options.resume_from = first.path() / "checkpoints" / "step-000000008";
-  EXPECT_EQ(train(options, {"a", "a", "b", "b"})[0].epochs, 3);
+  EXPECT_EQ(train(options, {.nodes = {"a", "a", "b", "b"}})[0].epochs, 3);
   options.resume_from = first.path() / "checkpoints" / "step-000000012";
-  EXPECT_THROW(train(options, {"a", "a", "b", "b"}), ConfigError);
+  EXPECT_THROW(train(options, {.nodes = {"a", "a", "b", "b"}}), ConfigError);
 }
 
 TEST(Checkpoint, TheNewestCompleteOneCountsAndOldOnesGo) {
-  const Folder folder;
-  TrainOptions options = options_in(folder.path());
+  const ScratchFolder folder;
+  TrainOptions options = small_run(folder.path());
   options.checkpoint_every = Every{.number = 1, .unit = Every::Unit::kEpochs};
   options.keep = 2;
   train(options);
@@ -185,8 +210,8 @@ TEST(Checkpoint, TheNewestCompleteOneCountsAndOldOnesGo) {
 }
 
 TEST(Checkpoint, DamagedPartsAreRefusedByName) {
-  const Folder folder;
-  TrainOptions options = options_in(folder.path());
+  const ScratchFolder folder;
+  TrainOptions options = small_run(folder.path());
   train(options);
   const fs::path checkpoint = newest_checkpoint(folder.path() / "checkpoints").value();
   const fs::path part = checkpoint / "rank-0.safetensors";
@@ -221,11 +246,11 @@ TEST(Options, TextsOfEveryAreUnderstoodOrRefused) {
 TEST(Options, PresetsAreOverriddenPartByPart) {
   TrainOptions options;
   options.epochs = 10;
-  const Course course = course_of(options, 20);
+  const Course course = course_of(options, 8, 20);
   StrategyOptions ours = strategy_options(options, course, 4);
   EXPECT_EQ(ours.schedule.phases.warmup, 1);
   EXPECT_EQ(ours.exchange, ExchangeOptions{});
-  EXPECT_EQ(ours.schedule.alpha, options.lr);
+  EXPECT_EQ(ours.schedule.alpha, 0.1);
   options.preset = "paper";
   ours = strategy_options(options, course, 4);
   EXPECT_EQ(ours.schedule.kind, ScheduleKind::kPlateau);

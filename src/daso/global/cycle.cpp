@@ -32,6 +32,7 @@ Plan Cycle::after_step(const Schedule& schedule, const When& when) {
   }
   if (plan.then != Plan::Then::kNothing) plan.exchange = state_.exchanges++;
   if (plan.then == Plan::Then::kStart) {
+    plan.wait = cadence.wait;
     state_.in_flight = {.exchange = plan.exchange, .started = when.step};
   }
   return plan;

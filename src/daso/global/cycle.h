@@ -33,6 +33,7 @@ struct Plan {
   Then then = Then::kNothing;
   std::int64_t exchange = 0;  // the number of what begins, unless it is nothing
   std::int64_t skip = 0;      // the steps to the next start, for kStart and kAverage
+  int wait = 0;               // the steps to its merge, for kStart
   bool operator==(const Plan&) const = default;
 };
 

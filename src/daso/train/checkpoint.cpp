@@ -4,6 +4,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstring>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -21,6 +22,7 @@ namespace fs = std::filesystem;
 using json = nlohmann::ordered_json;
 
 constexpr const char* kManifest = "manifest.json";
+constexpr std::int64_t kMissing = -1;
 
 std::string folder_name(std::int64_t step) { return fmt::format("step-{:09}", step); }
 std::string node_part(int node) { return fmt::format("node-{}.safetensors", node); }
@@ -71,12 +73,47 @@ CheckpointWriter::CheckpointWriter(World& world, fs::path folder, int keep)
 
 void CheckpointWriter::write(RunState state) {
   worker_.wait();
-  worker_.post([this, state = std::move(state)] { write_parts(state); });
+  worker_.post([this, state = std::move(state)] { write_all(state); });
 }
 
-void CheckpointWriter::finish() { worker_.wait(); }
+void CheckpointWriter::finish() {
+  worker_.wait();
+  if (!failure_.empty()) throw Error(failure_);
+}
 
-void CheckpointWriter::write_parts(const RunState& state) {
+void CheckpointWriter::write_all(const RunState& state) {
+  const fs::path folder = folder_ / folder_name(state.place.step);
+  failure_.clear();
+  std::vector<Part> own;
+  try {
+    own = write_own(state);
+  } catch (const std::exception& error) {
+    failure_ = error.what();
+  }
+  const std::vector<Part> parts = collect(own);
+  const auto missing = std::find_if(parts.begin(), parts.end(),
+                                    [](const Part& part) { return part.bytes == kMissing; });
+  if (missing != parts.end() && failure_.empty()) {
+    failure_ = fmt::format("{} could not be written", (folder / missing->name).string());
+  }
+  try {
+    if (world_.rank() == 0 && failure_.empty()) {
+      publish(state, parts);
+      remove_old();
+    }
+  } catch (const std::exception& error) {
+    failure_ = error.what();
+  }
+  if (failure_.empty()) return;
+  fmt::print(stderr, "daso: warning: rank {}: no checkpoint at step {}: {}\n", world_.rank(),
+             state.place.step, failure_);
+  // Its room is needed more than what is left of it.
+  std::error_code ignored;
+  for (const Part& part : own) fs::remove(folder / part.name, ignored);
+  fs::remove(folder, ignored);
+}
+
+std::vector<CheckpointWriter::Part> CheckpointWriter::write_own(const RunState& state) const {
   const fs::path folder = folder_ / folder_name(state.place.step);
   fs::create_directories(folder);
   std::vector<Part> own;
@@ -87,16 +124,14 @@ void CheckpointWriter::write_parts(const RunState& state) {
   };
   if (world_.local_rank() == 0) write_part(node_part(world_.node()), state.common);
   write_part(rank_part(world_.rank()), state.own);
-  const std::vector<Part> parts = collect(own);
-  if (world_.rank() != 0) return;
-  publish(state, parts);
-  remove_old();
+  return own;
 }
 
-// All ranks' parts, in the order of the ranks; also the moment when all are on disk.
+// All ranks' parts, in the order of the ranks, those that are not there with kMissing bytes; also
+// the moment when all are on disk.
 std::vector<CheckpointWriter::Part> CheckpointWriter::collect(const std::vector<Part>& own) {
   constexpr std::int64_t kNumbers = 4;  // bytes and checksum of the node's part and the rank's
-  const at::Tensor mine = at::zeros({1, kNumbers}, at::kLong);
+  const at::Tensor mine = at::full({1, kNumbers}, kMissing, at::kLong);
   auto* numbers = mine.mutable_data_ptr<std::int64_t>();
   for (std::size_t i = 0; i < own.size(); ++i) {
     const std::size_t place = own.size() == 1 ? 2 : 2 * i;

@@ -30,7 +30,8 @@ struct RunState {
   State own;
 };
 
-// Writes checkpoints in the background while training goes on.
+// Writes checkpoints in the background while training goes on. One that cannot be written (a full
+// disk) leaves the one before as it is, and the run goes on with a warning.
 class CheckpointWriter {
  public:
   // The world is borrowed. All ranks make theirs together.
@@ -39,7 +40,7 @@ class CheckpointWriter {
   // Takes the state over and returns; waits if the one before is not written yet. All ranks call it
   // at the same step.
   void write(RunState state);
-  // Waits until all is on disk. Throws what went wrong.
+  // Waits until all is on disk. Throws Error if the last one could not be written.
   void finish();
 
  private:
@@ -48,7 +49,8 @@ class CheckpointWriter {
     std::int64_t bytes = 0;
     std::uint64_t checksum = 0;
   };
-  void write_parts(const RunState& state);
+  void write_all(const RunState& state);
+  std::vector<Part> write_own(const RunState& state) const;
   std::vector<Part> collect(const std::vector<Part>& own);
   void publish(const RunState& state, const std::vector<Part>& parts) const;
   void remove_old() const;
@@ -57,7 +59,8 @@ class CheckpointWriter {
   const std::filesystem::path folder_;
   const int keep_;
   Communicator& ranks_;
-  Worker worker_;  // last: it uses all of the above
+  std::string failure_;  // of the last one; empty: none
+  Worker worker_;        // last: it uses all of the above
 };
 
 // The newest complete checkpoint in a folder of checkpoints.

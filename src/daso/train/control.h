@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <optional>
 
 #include "daso/comm/world.h"
@@ -10,10 +11,25 @@ namespace daso {
 // What ranks can ask of each other while training goes on; the larger one wins.
 enum class Wish : std::int64_t { kNothing = 0, kCheckpoint = 1, kStop = 2 };
 
+// The rank that took longest for a step, and by how much more than the middle one. Time in which it
+// was blocked in communication is not its own and does not count: who waits for a late rank is not
+// late.
+struct Late {
+  int rank = 0;
+  std::int64_t step = 0;
+  double seconds = 0;
+};
+
+// What all ranks know after a step.
+struct Agreed {
+  Wish wish = Wish::kNothing;
+  std::optional<Late> late;  // the latest of some steps; none where nothing was collected
+};
+
 // Finds the step at which all ranks do what one of them wishes (a signal reached it, its clock says
-// so): a step that no rank has passed. Every kInterval steps the ranks begin to collect wishes in
-// the background, and look at the outcome kInterval steps later: all of them at the same step,
-// without having waited for it.
+// so): a step that no rank has passed. Every kInterval steps the ranks begin to collect wishes, and
+// how long their steps took, in the background, and look at the outcome kInterval steps later: all
+// of them at the same step, without having waited for it.
 class Control {
  public:
   static constexpr std::int64_t kInterval = 8;
@@ -21,13 +37,19 @@ class Control {
   // The world is borrowed. All ranks make theirs together.
   explicit Control(World& world);
 
-  // To be called after every step, with what this rank wishes. What it returns is the same on all
-  // ranks.
-  Wish after_step(std::int64_t step, Wish own);
+  // To be called after every step, with what this rank wishes and the seconds that it worked since
+  // the last call. What it returns is the same on all ranks.
+  Agreed after_step(std::int64_t step, Wish own, double worked);
 
  private:
+  Agreed collected();
+  Late latest_in(const at::Tensor& rows) const;
+
   World& world_;
   Communicator& ranks_;
+  std::array<double, kInterval> worked_{};  // by step, modulo
+  std::int64_t steps_ = 0;                  // that worked_ holds, of this process
+  std::int64_t collected_step_ = 0;         // the last one that is being collected
   std::optional<Pending> collecting_;
 };
 

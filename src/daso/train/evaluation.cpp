@@ -20,10 +20,13 @@ Score evaluate(Network& network, const std::vector<Batch>& own_part, Communicato
     totals[2] += static_cast<double>(batch.labels.numel());
   }
   network.train(was_training);
+  const auto arrival = Clock::now();
   totals = ranks.all_reduce(totals, Reduce::kSum).wait(limit);
+  const double waited = since(arrival).count();
   const double examples = std::max(1.0, totals[2].item<double>());
   return {.loss = totals[0].item<double>() / examples,
-          .accuracy = totals[1].item<double>() / examples};
+          .accuracy = totals[1].item<double>() / examples,
+          .wait_seconds = waited};
 }
 
 }  // namespace daso

@@ -10,11 +10,13 @@
 namespace daso {
 
 struct Score {
-  double loss = 0;      // mean over the examples, in nats
-  double accuracy = 0;  // 0 ... 1
+  double loss = 0;          // mean over the examples, in nats
+  double accuracy = 0;      // 0 ... 1
+  double wait_seconds = 0;  // this rank's, for the others
 };
 
-// The score of a model on all examples, each rank doing its part; the same on all ranks.
+// The score of a model on all examples, each rank doing its part; the same on all ranks
+// but for the time they waited.
 Score evaluate(Network& network, const std::vector<Batch>& own_part, Communicator& ranks,
                Seconds limit);
 

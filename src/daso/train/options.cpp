@@ -102,11 +102,20 @@ void validate(const TrainOptions& options) {
   at_least("--threads", options.threads, 1);
   at_least("--loader-threads", options.loader_threads, 1);
   at_least("--keep", options.keep, 1);
-  require(std::isfinite(options.lr) && options.lr > 0, "--lr must be above 0, got {}", options.lr);
+  const auto positive = [](const char* flag, const std::optional<double>& value) {
+    require(!value || (std::isfinite(*value) && *value > 0), "{} must be above 0, got {}", flag,
+            value.value_or(0));
+  };
+  positive("--lr", options.lr);
+  positive("--base-lr", options.base_lr);
+  positive("--clip-norm", options.clip_norm);
+  require(!options.lr || !options.base_lr,
+          "--lr is the rate itself, --base-lr the rate for 256 samples: give one of them");
+  require(
+      !options.weight_decay || (std::isfinite(*options.weight_decay) && *options.weight_decay >= 0),
+      "--weight-decay must be 0 or more, got {}", options.weight_decay.value_or(0));
   require(!options.lr_warmup_epochs || *options.lr_warmup_epochs >= 0,
           "--lr-warmup-epochs must be 0 or more, got {}", options.lr_warmup_epochs.value_or(0));
-  require(!options.clip_norm || (std::isfinite(*options.clip_norm) && *options.clip_norm > 0),
-          "--clip-norm must be above 0, got {}", options.clip_norm.value_or(0));
   const auto known = [](const char* flag, const std::string& name,
                         const std::vector<std::string>& names) {
     if (std::find(names.begin(), names.end(), name) != names.end()) return;
@@ -133,13 +142,51 @@ StrategyOptions strategy_options(const TrainOptions& options, const Course& cour
   return result;
 }
 
-Course course_of(const TrainOptions& options, std::int64_t batches) {
+double peak_of(const TrainOptions& options, int ranks) {
+  if (!options.base_lr) return options.lr.value_or(options.optimizer.name == "adamw" ? 1e-3 : 0.1);
+  constexpr double kBaseBatch = 256;
+  return *options.base_lr * options.batch_size * options.accumulate * ranks / kBaseBatch;
+}
+
+OptimizerOptions optimizer_options(const TrainOptions& options) {
+  OptimizerOptions result = options.optimizer;
+  result.weight_decay = options.weight_decay.value_or(result.name == "adamw" ? 0.01 : 5e-4);
+  return result;
+}
+
+Course course_of(const TrainOptions& options, int ranks, std::int64_t batches) {
   const double warmup = options.lr_warmup_epochs.value_or(1) * static_cast<double>(batches);
   return {.epochs = options.epochs,
           .batches = batches,
-          .rate = rate_of({.peak = options.lr,
+          .rate = rate_of({.peak = peak_of(options, ranks),
                            .warmup_steps = std::llround(warmup),
                            .steps = options.epochs * batches})};
+}
+
+TrainOptions resolved(const TrainOptions& options, const Course& course, const Topology& topology) {
+  TrainOptions all = options;
+  all.lr = peak_of(options, topology.ranks());
+  all.base_lr.reset();
+  all.lr_warmup_epochs = options.lr_warmup_epochs.value_or(1);
+  all.weight_decay = optimizer_options(options).weight_decay;
+  const bool daso = options.strategy == "daso";
+  if (!daso && options.strategy != "local") return all;
+  const StrategyOptions strategy = strategy_options(options, course, topology.nodes());
+  all.schedule = strategy.schedule.kind;
+  all.skip = strategy.schedule.cadence.skip;
+  all.warmup_epochs = strategy.schedule.phases.warmup;
+  all.cooldown_epochs = strategy.schedule.phases.cooldown;
+  all.exchange = strategy.exchange.kind;
+  if (strategy.schedule.kind == ScheduleKind::kRate) all.alpha = strategy.schedule.alpha;
+  if (strategy.schedule.kind == ScheduleKind::kPlateau) {
+    all.patience = strategy.schedule.stall.patience;
+    all.threshold = strategy.schedule.stall.threshold;
+  }
+  if (!daso) return all;
+  all.wait = strategy.schedule.cadence.wait;
+  all.merge = strategy.exchange.merge;
+  all.wire = strategy.exchange.wire;
+  return all;
 }
 
 }  // namespace daso

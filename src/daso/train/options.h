@@ -5,7 +5,9 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
 
+#include "daso/comm/topology.h"
 #include "daso/data/loader.h"
 #include "daso/global/course.h"
 #include "daso/global/strategy.h"
@@ -28,13 +30,16 @@ std::string text_of(const Every& every);
 struct TrainOptions {
   std::string data = "synthetic";
   std::string model = "cnn";
-  std::string init;  // safetensors; empty: by the seed
+  std::string init;                 // safetensors; empty: by the seed
+  std::vector<std::string> freeze;  // beginnings of the names of parameters that stay as they are
   int epochs = 6;
-  int batch_size = 32;  // per rank and backward
-  int accumulate = 1;   // backwards per step
-  double lr = 0.1;      // peak
+  int batch_size = 32;            // per rank and backward
+  int accumulate = 1;             // backwards per step
+  std::optional<double> lr;       // peak; else by the optimizer
+  std::optional<double> base_lr;  // instead: for 256 samples of the global batch, scaled linearly
   std::optional<double> lr_warmup_epochs;
-  OptimizerOptions optimizer{.name = "sgd", .weight_decay = 5e-4, .momentum = 0.9};
+  OptimizerOptions optimizer{.name = "sgd", .momentum = 0.9};  // but for its weight decay
+  std::optional<double> weight_decay;                          // else by the optimizer
   std::optional<double> clip_norm;
   std::string strategy = "daso";
   std::string preset = "default";  // or paper
@@ -66,11 +71,20 @@ struct TrainOptions {
 // Throws ConfigError for what is impossible whatever the data.
 void validate(const TrainOptions& options);
 
+// The peak of the learning rate, for a number of ranks.
+double peak_of(const TrainOptions& options, int ranks);
+
+// The optimizer with its weight decay.
+OptimizerOptions optimizer_options(const TrainOptions& options);
+
 // What the strategy gets, once the number of nodes and the steps of an epoch are known. Throws
 // ConfigError where options contradict each other.
 StrategyOptions strategy_options(const TrainOptions& options, const Course& course, int nodes);
 
 // Linear warm-up, by default of one epoch, then a cosine to 1 %.
-Course course_of(const TrainOptions& options, std::int64_t batches);
+Course course_of(const TrainOptions& options, int ranks, std::int64_t batches);
+
+// The options with everything given that counts in a run: none of it is left to presets.
+TrainOptions resolved(const TrainOptions& options, const Course& course, const Topology& topology);
 
 }  // namespace daso

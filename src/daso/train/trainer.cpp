@@ -5,14 +5,17 @@
 #include <ATen/Parallel.h>
 #include <torch/utils.h>
 
+#include <cmath>
 #include <csignal>
 #include <mutex>
 
 #include "daso/base/error.h"
+#include "daso/model/freeze.h"
 #include "daso/model/safetensors.h"
 #include "daso/optim/clip.h"
 #include "daso/train/control.h"
 #include "daso/train/saved_model.h"
+#include "daso/train/tally.h"
 
 namespace daso {
 namespace {
@@ -28,11 +31,13 @@ std::shared_ptr<Network> network_for(const TrainOptions& options, const Dataset&
   const std::lock_guard lock(mutex);
   torch::manual_seed(options.seed);
   const ImageShape shape = data.shape();
-  return make_network({.name = options.model,
-                       .channels = shape.channels,
-                       .height = shape.height,
-                       .width = shape.width,
-                       .classes = data.classes()});
+  auto network = make_network({.name = options.model,
+                               .channels = shape.channels,
+                               .height = shape.height,
+                               .width = shape.width,
+                               .classes = data.classes()});
+  freeze(*network, options.freeze);
+  return network;
 }
 
 LoaderOptions loader_options(const TrainOptions& options, const Dataset& data, const World& world) {
@@ -53,17 +58,6 @@ Communicator& team_of(World& world, const std::string& strategy) {
   return strategy == "node" ? world.node_group() : world.everyone();
 }
 
-// What a mean over an epoch is made of.
-struct Mean {
-  double sum = 0;
-  std::int64_t number = 0;
-  void add(double value) {
-    sum += value;
-    ++number;
-  }
-  double value() const { return number == 0 ? 0 : sum / static_cast<double>(number); }
-};
-
 // Its own copy of each.
 State copies_of(const torch::OrderedDict<std::string, at::Tensor>& tensors) {
   State copies;
@@ -79,9 +73,12 @@ struct Trainer::Body {
   Summary run(const OnProgress& on_progress);
   void train_epoch(int epoch, std::int64_t from, const OnProgress& on_progress);
   double train_batch(const Batch& batch, const When& when);
+  void follow(const Plan& done);
   void end_epoch(int epoch, const OnProgress& on_progress);
   bool checkpoint_due(const When& when);
   Wish own_wish() const;
+  double worked();
+  double waited() const { return strategy->costs().wait_seconds + evaluation_wait; }
   void checkpoint(RunPlace place);
   void resume();
   void keep_if_best();
@@ -104,23 +101,25 @@ struct Trainer::Body {
   CheckpointWriter checkpoints;
   InterruptedBy interrupted;
 
-  RunPlace place;  // the step to go on with
+  RunPlace place;               // the step to go on with
   std::int64_t saved_step = 0;  // of the newest checkpoint; a run's beginning needs none
   bool resumed = false;
   bool stopping = false;
-  Mean loss;  // of the epoch under way
-  double train_loss = 0;
-  Score score;
-  double best_accuracy = -1;
-  std::int64_t exchanges = 0;
-  Mean staleness;
+  Tally tally;
   std::int64_t steps_here = 0;  // done by this process
   Clock::time_point start = Clock::now();
-  Clock::time_point epoch_start = Clock::now();
-  Clock::time_point last_checkpoint = Clock::now();
-  double epoch_wait = 0;  // of the costs, at the epoch's beginning
+  Clock::time_point epoch_start = start;
+  Clock::time_point last_checkpoint = start;
+  Clock::time_point last_step = start;  // when it ended
+  double last_wait = 0;                 // waited() then
+  double evaluation_wait = 0;
+  double epoch_wait = 0;  // waited() at the epoch's beginning
   std::int64_t epoch_steps = 0;
   Plan plan;
+  std::int64_t skip = 0;  // of the last exchange that began; 0: none in this phase
+  int wait = 0;
+  std::int64_t in_flight_for = 0;  // steps since it began; 0: none is in flight
+  std::optional<Late> late;
 };
 
 Trainer::Body::Body(World& the_world, const TrainOptions& the_options)
@@ -129,10 +128,10 @@ Trainer::Body::Body(World& the_world, const TrainOptions& the_options)
       data(open_data(options.data)),
       network(network_for(options, *data.train)),
       model(network),
-      optimizer(make_optimizer(model, options.optimizer)),
+      optimizer(make_optimizer(model, optimizer_options(options))),
       loading(loader_options(options, *data.train, world)),
       loader(data.train, loading),
-      course(course_of(options, loader.batches())),
+      course(course_of(options, world.size(), loader.batches())),
       strategy(make_strategy(world, model, *optimizer,
                              strategy_options(options, course, world.topology().nodes()))),
       team(team_of(world, options.strategy)),
@@ -146,7 +145,7 @@ Trainer::Body::Body(World& the_world, const TrainOptions& the_options)
 }
 
 Summary Trainer::Body::run(const OnProgress& on_progress) {
-  start = last_checkpoint = Clock::now();
+  start = last_checkpoint = last_step = Clock::now();
   while (place.epoch < course.epochs && !stopping) {
     train_epoch(place.epoch, place.batch, on_progress);
   }
@@ -158,13 +157,13 @@ Summary Trainer::Body::run(const OnProgress& on_progress) {
 void Trainer::Body::train_epoch(int epoch, std::int64_t from, const OnProgress& on_progress) {
   network->train();
   epoch_start = Clock::now();
-  epoch_wait = strategy->costs().wait_seconds;
+  epoch_wait = waited();
   epoch_steps = 0;
-  if (from == 0) loss = {};
+  if (from == 0) tally.loss = {};
   loader.start(epoch, from);
   for (std::int64_t batch = from; batch < course.batches; ++batch) {
     const When when = course.at(epoch, batch);
-    loss.add(train_batch(loader.next(), when));
+    tally.loss.add(train_batch(loader.next(), when));
     place = {.epoch = epoch, .batch = batch + 1, .step = when.step + 1};
     if (batch == when.last) return end_epoch(epoch, on_progress);
     if (world.rank() == 0) on_progress(progress(when));
@@ -184,27 +183,46 @@ double Trainer::Body::train_batch(const Batch& batch, const When& when) {
     (mean / options.accumulate).backward();
     sum += mean.item<double>();
   }
+  if (!std::isfinite(sum)) {
+    throw Error(
+        fmt::format("the loss of rank {} is {} in step {}: the run has diverged; a smaller "
+                    "learning rate than {} may help, or --clip-norm",
+                    world.rank(), sum, when.step, when.rate));
+  }
   strategy->before_step();
   if (options.clip_norm) clip_by_norm(model, *options.clip_norm);
   optimizer->step(when.rate);
   plan = strategy->after_step(when);
-  if (plan.then != Plan::Then::kNothing) ++exchanges;
-  if (plan.merge) staleness.add(static_cast<double>(plan.merge->staleness));
+  follow(plan);
   ++steps_here;
   ++epoch_steps;
   return sum / options.accumulate;
 }
 
+// Keeps what the plan says of the exchange in flight, for people to see.
+void Trainer::Body::follow(const Plan& done) {
+  tally.add(done);
+  if (in_flight_for > 0) ++in_flight_for;
+  if (done.merge) in_flight_for = 0;
+  if (done.then == Plan::Then::kStart) in_flight_for = 1;
+  if (is_blocking(done.phase)) skip = wait = 0;
+  if (done.skip > 0) {
+    skip = done.skip;
+    wait = done.wait;
+  }
+}
+
 void Trainer::Body::end_epoch(int epoch, const OnProgress& on_progress) {
-  train_loss = strategy->end_epoch(epoch, loss.value());
-  score = evaluate(*network, test_part, team, world.limit());
+  tally.train_loss = strategy->end_epoch(epoch, tally.loss.value());
+  tally.score = evaluate(*network, test_part, team, world.limit());
+  evaluation_wait += tally.score.wait_seconds;
   const When when = course.at(epoch, course.batches - 1);
   place = {.epoch = epoch + 1, .batch = 0, .step = when.step + 1};
   if (options.keep_best) keep_if_best();
   if (world.rank() == 0) {
     Progress now = progress(when);
-    now.loss = train_loss;
-    now.test = score;
+    now.loss = tally.train_loss;
+    now.test = tally.score;
     on_progress(now);
   }
   if (checkpoint_due(when)) checkpoint(place);
@@ -212,9 +230,11 @@ void Trainer::Body::end_epoch(int epoch, const OnProgress& on_progress) {
 
 // Steps and epochs are counted; minutes and signals are agreed on, since every rank has its own.
 bool Trainer::Body::checkpoint_due(const When& when) {
-  const Wish agreed = control.after_step(when.step, own_wish());
-  if (agreed == Wish::kStop) stopping = true;
-  if (agreed != Wish::kNothing) return true;
+  const Wish wish = own_wish();
+  const Agreed agreed = control.after_step(when.step, wish, worked());
+  if (agreed.late) late = agreed.late;
+  if (agreed.wish == Wish::kStop) stopping = true;
+  if (agreed.wish != Wish::kNothing) return true;
   if (!options.checkpoint_every) return false;
   const auto [number, unit] = *options.checkpoint_every;
   if (unit == Every::Unit::kSteps) return (when.step + 1) % number == 0;
@@ -231,6 +251,13 @@ Wish Trainer::Body::own_wish() const {
                                                                           : Wish::kNothing;
 }
 
+// The seconds since the last call, without those in which this rank waited for others.
+double Trainer::Body::worked() {
+  const double whole = since(std::exchange(last_step, Clock::now())).count();
+  const double before = std::exchange(last_wait, waited());
+  return whole - (last_wait - before);
+}
+
 void Trainer::Body::checkpoint(RunPlace at) {
   last_checkpoint = Clock::now();
   saved_step = at.step;
@@ -240,16 +267,7 @@ void Trainer::Body::checkpoint(RunPlace at) {
   add_section(state.common, "input.", state_of(input_of(*data.train, loading.normalisation)));
   add_section(state.own, "model.", copies_of(network->named_buffers()));
   add_section(state.own, "strategy.", strategy->state());
-  State& own = state.own;
-  own["run.loss.sum"] = real(loss.sum);
-  own["run.loss.number"] = integer(loss.number);
-  own["run.train_loss"] = real(train_loss);
-  own["run.test_loss"] = real(score.loss);
-  own["run.test_accuracy"] = real(score.accuracy);
-  own["run.best_accuracy"] = real(best_accuracy);
-  own["run.exchanges"] = integer(exchanges);
-  own["run.staleness.sum"] = real(staleness.sum);
-  own["run.staleness.number"] = integer(staleness.number);
+  add_section(state.own, "run.", state_of(tally));
   checkpoints.write(std::move(state));
 }
 
@@ -267,19 +285,13 @@ void Trainer::Body::resume() {
   strategy->load_state(section(state.own, "strategy."));
   place = state.place;
   saved_step = place.step;
-  loss = {real_in(state.own, "run.loss.sum"), integer_in(state.own, "run.loss.number")};
-  train_loss = real_in(state.own, "run.train_loss");
-  score = {real_in(state.own, "run.test_loss"), real_in(state.own, "run.test_accuracy")};
-  best_accuracy = real_in(state.own, "run.best_accuracy");
-  exchanges = integer_in(state.own, "run.exchanges");
-  staleness = {real_in(state.own, "run.staleness.sum"),
-               integer_in(state.own, "run.staleness.number")};
+  tally = tally_in(section(state.own, "run."));
   resumed = true;
 }
 
 void Trainer::Body::keep_if_best() {
-  if (score.accuracy <= best_accuracy) return;
-  best_accuracy = score.accuracy;
+  if (tally.score.accuracy <= tally.best_accuracy) return;
+  tally.best_accuracy = tally.score.accuracy;
   if (world.rank() != 0) return;
   State tensors = copies_of(network->named_parameters());
   tensors.merge(copies_of(network->named_buffers()));
@@ -293,9 +305,13 @@ Progress Trainer::Body::progress(const When& when) const {
   return {.when = when,
           .epochs = course.epochs,
           .phase = plan.phase,
-          .loss = loss.value(),
+          .skip = skip,
+          .wait = wait,
+          .in_flight_for = in_flight_for,
+          .loss = tally.loss.value(),
           .samples_per_second = samples / seconds,
-          .wait_share = (strategy->costs().wait_seconds - epoch_wait) / seconds,
+          .wait_share = (waited() - epoch_wait) / seconds,
+          .late = late,
           .test = std::nullopt};
 }
 
@@ -303,8 +319,7 @@ Summary Trainer::Body::summary() const {
   const double seconds = since(start).count();
   const Costs costs = strategy->costs();
   at::Tensor totals = at::tensor(
-      {costs.wait_seconds / world.size(), static_cast<double>(costs.bytes_between_nodes)},
-      at::kDouble);
+      {waited() / world.size(), static_cast<double>(costs.bytes_between_nodes)}, at::kDouble);
   totals = world.everyone().all_reduce(totals, Reduce::kSum).wait(world.limit());
   const double samples =
       static_cast<double>(steps_here) * options.batch_size * options.accumulate * world.size();
@@ -316,12 +331,12 @@ Summary Trainer::Body::summary() const {
                   .seconds = seconds,
                   .samples_per_second = samples / seconds,
                   .wait_seconds = totals[0].item<double>(),
-                  .exchanges = exchanges,
-                  .staleness_mean = staleness.value(),
+                  .exchanges = tally.exchanges,
+                  .staleness_mean = tally.staleness.value(),
                   .bytes_between_nodes = static_cast<std::int64_t>(totals[1].item<double>()),
-                  .train_loss = train_loss,
-                  .test_loss = score.loss,
-                  .test_accuracy = score.accuracy};
+                  .train_loss = tally.train_loss,
+                  .test_loss = tally.score.loss,
+                  .test_accuracy = tally.score.accuracy};
   summary.exit = interrupted() == SIGINT ? kSignalBase + SIGINT : kExitOk;
   summary.out = options.out.string();
   return summary;
@@ -336,6 +351,9 @@ Summary Trainer::run(const OnProgress& on_progress, InterruptedBy interrupted) {
   return body_->run(on_progress);
 }
 
+TrainOptions Trainer::options() const {
+  return resolved(body_->options, body_->course, body_->world.topology());
+}
 bool Trainer::finished() const { return body_->place.epoch >= body_->course.epochs; }
 std::optional<RunPlace> Trainer::resumed() const {
   return body_->resumed ? std::optional(body_->place) : std::nullopt;

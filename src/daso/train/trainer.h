@@ -8,6 +8,7 @@
 #include "daso/comm/world.h"
 #include "daso/model/network.h"
 #include "daso/train/checkpoint.h"
+#include "daso/train/control.h"
 #include "daso/train/evaluation.h"
 #include "daso/train/options.h"
 #include "daso/train/summary.h"
@@ -19,10 +20,14 @@ struct Progress {
   When when;
   int epochs = 0;
   Phase phase = Phase::kCycling;
-  double loss = 0;                // mean of the epoch so far; of all ranks at its end
-  double samples_per_second = 0;  // of all ranks, in this epoch
-  double wait_share = 0;          // of this rank's time in this epoch, blocked in communication
-  std::optional<Score> test;      // at an epoch's end
+  std::int64_t skip = 0;           // steps from the last start to the next; 0: nothing is exchanged
+  int wait = 0;                    // steps from it to its merge; 0: it blocks
+  std::int64_t in_flight_for = 0;  // steps since an exchange began that is not merged; 0: none is
+  double loss = 0;                 // mean of the epoch so far; of all ranks at its end
+  double samples_per_second = 0;   // of all ranks, in this epoch
+  double wait_share = 0;           // of this rank's time in this epoch, blocked in communication
+  std::optional<Late> late;        // the last one found
+  std::optional<Score> test;       // at an epoch's end
 };
 using OnProgress = std::function<void(const Progress&)>;
 // The signal that asks this rank to save and stop, once there is one.
@@ -40,7 +45,8 @@ class Trainer {
   // ranks but for its exit code. `on_progress` is called after every step on rank 0.
   Summary run(const OnProgress& on_progress, InterruptedBy interrupted);
 
-  bool finished() const;  // the checkpoint gone on from was that of a finished run
+  TrainOptions options() const;  // with everything given that counts
+  bool finished() const;         // the checkpoint gone on from was that of a finished run
   std::optional<RunPlace> resumed() const;
 
  private:

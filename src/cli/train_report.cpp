@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/train_report.h"
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "daso/base/error.h"
+
+namespace daso {
+namespace {
+
+namespace fs = std::filesystem;
+using json = nlohmann::ordered_json;
+
+constexpr Seconds kBetweenBars{0.2};
+constexpr std::int64_t kRecordEvery = 10;  // steps, in metrics.jsonl
+constexpr double kLateSeconds = 0.005;     // what is less is not worth a word
+
+json record_of(const Progress& now) {
+  json record = {{"step", now.when.step},
+                 {"epoch", now.when.epoch},
+                 {"phase", name_of(now.phase)},
+                 {"skip", now.skip},
+                 {"wait", now.wait},
+                 {"learning_rate", now.when.rate},
+                 {"train_loss", now.loss},
+                 {"samples_per_second", now.samples_per_second},
+                 {"wait_share", now.wait_share}};
+  if (now.late) {
+    record["late_rank"] = now.late->rank;
+    record["late_step"] = now.late->step;
+    record["late_seconds"] = now.late->seconds;
+  }
+  if (now.test) {
+    record["test_loss"] = now.test->loss;
+    record["test_accuracy"] = now.test->accuracy;
+  }
+  return record;
+}
+
+// The lines of a file of records that are of steps before this one. A kill may have cut the last.
+std::string records_before(const fs::path& file, std::int64_t step) {
+  std::ifstream stream(file);
+  std::string kept;
+  for (std::string line; std::getline(stream, line);) {
+    const json record = json::parse(line, nullptr, /*allow_exceptions=*/false);
+    const bool whole = record.is_object() && record.contains("step");
+    if (whole && record["step"] < step) kept += line + "\n";
+  }
+  return kept;
+}
+
+int terminal_width() {
+  constexpr int kUsual = 80;
+  winsize size{};
+  const bool known = ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+  return known ? size.ws_col : kUsual;
+}
+
+std::string cadence_in(const Progress& now) {
+  if (now.skip == 0) return name_of(now.phase);
+  std::string text = fmt::format("{} {}", name_of(now.phase), now.skip);
+  if (now.wait > 0) text += fmt::format("/{}", now.wait);
+  return text;
+}
+
+std::string duration(double seconds) {
+  const auto whole = static_cast<std::int64_t>(seconds + 0.5);
+  if (whole < 60) return fmt::format("{} s", whole);
+  if (whole < 3600) return fmt::format("{}:{:02} min", whole / 60, whole % 60);
+  return fmt::format("{}:{:02} h", whole / 3600, whole / 60 % 60);
+}
+
+}  // namespace
+
+TrainReport::TrainReport(const fs::path& out, const RunPlace& place, const Topology& topology,
+                         bool quiet)
+    : place_(place), topology_(topology), quiet_(quiet), terminal_(::isatty(STDOUT_FILENO) == 1) {
+  const fs::path file = out / "metrics.jsonl";
+  const std::string kept = records_before(file, place.step);
+  metrics_.open(file);
+  metrics_ << kept;
+  require(metrics_.good(), "{} cannot be written", file.string());
+}
+
+void TrainReport::operator()(const Progress& now) {
+  if (now.test || now.when.step % kRecordEvery == 0) metrics_ << record_of(now).dump() << std::endl;
+  if (quiet_) return;
+  if (now.test) {
+    fmt::print(
+        "{}epoch {:3} of {}  {:12}  loss {:.4f}  test loss {:.4f}  accuracy {:.4f}  "
+        "{:.0f} samples/s  waiting {:.1f} %{}\n",
+        terminal_ ? "\r\033[K" : "", now.when.epoch + 1, now.epochs, cadence_in(now), now.loss,
+        now.test->loss, now.test->accuracy, now.samples_per_second, 100 * now.wait_share,
+        late_in(now));
+    std::fflush(stdout);
+  } else if (terminal_ && since(last_) > kBetweenBars) {
+    last_ = Clock::now();
+    show_bar(now);
+  }
+}
+
+void TrainReport::show_bar(const Progress& now) {
+  constexpr int kWidth = 16;
+  const double done =
+      static_cast<double>(now.when.batch + 1) / static_cast<double>(now.when.last + 1);
+  const int filled = static_cast<int>(done * kWidth);
+  std::string bar = fmt::format(
+      "epoch {} of {} [{:#>{}}{:.>{}}] {} left  {}{}  loss {:.4f}  {:.0f} samples/s  "
+      "waiting {:.1f} %{}",
+      now.when.epoch + 1, now.epochs, "", filled, "", kWidth - filled, duration(seconds_left(now)),
+      cadence_in(now),
+      now.in_flight_for > 0 ? fmt::format(" exchange in flight for {}", now.in_flight_for) : "",
+      now.loss, now.samples_per_second, 100 * now.wait_share, late_in(now));
+  // A bar that wraps cannot be drawn over.
+  bar.resize(std::min(bar.size(), static_cast<std::size_t>(terminal_width() - 1)));
+  fmt::print("\r\033[K{}", bar);
+  std::fflush(stdout);
+}
+
+double TrainReport::seconds_left(const Progress& now) const {
+  const auto done = static_cast<double>(now.when.step + 1 - place_.step);
+  const auto all = static_cast<double>(now.epochs) * static_cast<double>(now.when.last + 1);
+  return since(begin_).count() / done * (all - static_cast<double>(now.when.step + 1));
+}
+
+std::string TrainReport::late_in(const Progress& now) const {
+  if (!now.late || now.late->seconds < kLateSeconds) return "";
+  return fmt::format("  late: node {} rank {} by {:.0f} ms", topology_.node_of(now.late->rank),
+                     now.late->rank, 1e3 * now.late->seconds);
+}
+
+}  // namespace daso

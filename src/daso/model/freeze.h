@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace torch::nn {
+class Module;
+}
+
+namespace daso {
+
+// Parameters whose names begin with one of `beginnings` ("layer1" or "layer1.0.weight", whole words
+// between dots) get no gradient any more and stay as they are. To be called before the module
+// becomes a FlatModel. Statistics of BatchNorm are buffers and move on. Throws ConfigError for a
+// beginning that no parameter has, with the nearest one.
+void freeze(torch::nn::Module& module, const std::vector<std::string>& beginnings);
+
+}  // namespace daso

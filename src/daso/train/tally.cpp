@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daso/train/tally.h"
+
+#include <ATen/ATen.h>
+
+namespace daso {
+
+void Tally::add(const Plan& plan) {
+  if (plan.then != Plan::Then::kNothing) ++exchanges;
+  if (plan.merge) staleness.add(static_cast<double>(plan.merge->staleness));
+}
+
+State state_of(const Tally& tally) {
+  return {{"loss.sum", real(tally.loss.sum)},
+          {"loss.number", integer(tally.loss.number)},
+          {"train_loss", real(tally.train_loss)},
+          {"test_loss", real(tally.score.loss)},
+          {"test_accuracy", real(tally.score.accuracy)},
+          {"best_accuracy", real(tally.best_accuracy)},
+          {"exchanges", integer(tally.exchanges)},
+          {"staleness.sum", real(tally.staleness.sum)},
+          {"staleness.number", integer(tally.staleness.number)}};
+}
+
+Tally tally_in(const State& state) {
+  return {
+      .loss = {real_in(state, "loss.sum"), integer_in(state, "loss.number")},
+      .train_loss = real_in(state, "train_loss"),
+      .score = {.loss = real_in(state, "test_loss"), .accuracy = real_in(state, "test_accuracy")},
+      .best_accuracy = real_in(state, "best_accuracy"),
+      .exchanges = integer_in(state, "exchanges"),
+      .staleness = {real_in(state, "staleness.sum"), integer_in(state, "staleness.number")}};
+}
+
+}  // namespace daso

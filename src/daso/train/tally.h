@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "daso/global/cycle.h"
+#include "daso/model/state.h"
+#include "daso/train/evaluation.h"
+
+namespace daso {
+
+struct Mean {
+  double sum = 0;
+  std::int64_t number = 0;
+
+  void add(double value) {
+    sum += value;
+    ++number;
+  }
+  double value() const { return number == 0 ? 0 : sum / static_cast<double>(number); }
+};
+
+// What one rank counts from a run's beginning to its end, however often it is stopped.
+struct Tally {
+  Mean loss;                  // of the epoch under way
+  double train_loss = 0;      // of the last epoch, all ranks
+  Score score;                // after it
+  double best_accuracy = -1;  // of all epochs
+  std::int64_t exchanges = 0;
+  Mean staleness;
+
+  void add(const Plan& plan);
+};
+
+State state_of(const Tally& tally);
+Tally tally_in(const State& state);
+
+}  // namespace daso
