@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""PyTorch DistributedDataParallel on Gloo, doing the job of `daso train --data idx:DIR --model cnn`.
+
+    .venv/bin/python3 bench/peers/train_ddp.py DIR                       one process, the whole batch
+    daso run --nodes 4 --ranks-per-node 1 -- .venv/bin/python3 bench/peers/train_ddp.py DIR
+
+Same network, first values by the same rules, same optimizer and learning rate; shuffles and first
+values are PyTorch's own, so results agree in the mean over seeds only. Prints one JSON object.
+"""
+import argparse
+import gzip
+import json
+import math
+import os
+import pathlib
+import struct
+import time
+import warnings
+
+warnings.filterwarnings("ignore", message="Failed to initialize NumPy")
+os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
+
+import torch
+import torch.distributed
+from torch import nn
+from torch.nn.functional import cross_entropy
+from torch.nn.parallel import DistributedDataParallel
+
+WORLD = int(os.environ.get("WORLD_SIZE", "1"))
+RANK = int(os.environ.get("RANK", "0"))
+
+
+def idx(folder: pathlib.Path, name: str) -> torch.Tensor:
+    file = folder / name
+    data = file.read_bytes() if file.exists() else gzip.decompress((folder / f"{name}.gz").read_bytes())
+    dimensions = data[3]
+    shape = struct.unpack(f">{dimensions}I", data[4:4 + 4 * dimensions])
+    return torch.frombuffer(bytearray(data[4 + 4 * dimensions:]), dtype=torch.uint8).view(shape)
+
+
+def part(folder: pathlib.Path, name: str) -> tuple[torch.Tensor, torch.Tensor]:
+    images = idx(folder, f"{name}-images-idx3-ubyte").float().div(255).unsqueeze(1)
+    return images, idx(folder, f"{name}-labels-idx1-ubyte").long()
+
+
+def cnn(classes: int) -> nn.Module:
+    def block(inputs: int, outputs: int, *last: nn.Module) -> list[nn.Module]:
+        convolution = nn.Conv2d(inputs, outputs, 3, padding=1, bias=False)
+        nn.init.kaiming_normal_(convolution.weight, mode="fan_out", nonlinearity="relu")
+        return [convolution, nn.BatchNorm2d(outputs), nn.ReLU(), *last]
+
+    return nn.Sequential(*block(1, 32, nn.MaxPool2d(2)), *block(32, 64, nn.MaxPool2d(2)),
+                         *block(64, 128), nn.AdaptiveAvgPool2d(1), nn.Flatten(),
+                         nn.Linear(128, classes))
+
+
+def rate(asked: argparse.Namespace, step: int, batches: int) -> float:
+    """Linear warm-up of one epoch, then a cosine to 1 %."""
+    if step < batches:
+        return asked.lr * (step + 1) / batches
+    done = (step - batches) / max(1, (asked.epochs - 1) * batches)
+    return asked.lr * (1 - 0.99 * (1 - math.cos(math.pi * done)) / 2)
+
+
+def train(asked: argparse.Namespace) -> dict:
+    folder = pathlib.Path(asked.folder)
+    images, labels = part(folder, "train")
+    test_images, test_labels = part(folder, "t10k")
+    mean, deviation = images.mean(), images.std()
+    images, test_images = (images - mean) / deviation, (test_images - mean) / deviation
+    torch.manual_seed(asked.seed)
+    network = cnn(int(labels.max()) + 1)
+    model = DistributedDataParallel(network) if WORLD > 1 else network
+    optimizer = torch.optim.SGD(model.parameters(), lr=asked.lr, momentum=0.9, weight_decay=5e-4)
+    batch = asked.batch_size * (1 if WORLD > 1 else asked.ranks)
+    batches = len(labels) // (batch * WORLD)
+    start = time.monotonic()
+    for epoch in range(asked.epochs):
+        order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(1000 * asked.seed + epoch))
+        for b in range(batches):
+            for group in optimizer.param_groups:
+                group["lr"] = rate(asked, epoch * batches + b, batches)
+            first = (b * WORLD + RANK) * batch
+            picked = order[first:first + batch]
+            optimizer.zero_grad()
+            loss = cross_entropy(model(images[picked]), labels[picked])
+            loss.backward()
+            optimizer.step()
+    seconds = time.monotonic() - start
+    network.eval()
+    with torch.no_grad():
+        right = network(test_images).argmax(1).eq(test_labels).double().mean().item()
+    return {"ranks": WORLD, "seconds": seconds, "test_accuracy": right}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folder")
+    parser.add_argument("--epochs", type=int, default=20)
+    parser.add_argument("--batch-size", type=int, default=8, help="per rank")
+    parser.add_argument("--ranks", type=int, default=4, help="whose batches one process takes")
+    parser.add_argument("--lr", type=float, default=0.05)
+    parser.add_argument("--seed", type=int, default=1)
+    asked = parser.parse_args()
+    torch.set_num_threads(1)
+    if WORLD > 1:
+        torch.distributed.init_process_group("gloo")
+    result = train(asked)
+    if RANK == 0:
+        print(json.dumps(result))
+    if WORLD > 1:
+        torch.distributed.destroy_process_group()
+
+
+main()
