@@ -4,7 +4,7 @@
 #include <numeric>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
-#include "cli/gather_text.h"
+#include "daso/comm/gather_text.h"
 #include "daso/comm/backend.h"
 #include "daso/comm/rendezvous.h"
 

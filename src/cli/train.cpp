@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <ATen/ATen.h>
 #include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
-#include <chrono>
 #include <cstdio>
-#include <ctime>
 #include <fstream>
 
 #include "cli/command.h"
 #include "cli/config_file.h"
+#include "cli/run_folder.h"
+#include "cli/run_report.h"
 #include "cli/train_flags.h"
 #include "cli/train_report.h"
 #include "daso/base/error.h"
@@ -22,38 +21,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kRuns = "runs";
-constexpr const char* kConfigFile = "config.toml";
 constexpr std::size_t kScreen = 100;  // columns
 constexpr Shape kShape{.nodes = 2, .ranks_per_node = 2};
 
 struct TrainCommand {
   LaunchFlags launch;
-  TrainOptions options;
+  TrainOptions options{.trace = StepRange{0, 200}};
   std::string config;
   bool json = false;
 };
-
-// runs/2026-11-15-101530
-fs::path default_folder() {
-  const std::time_t now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
-  std::tm local{};
-  ::localtime_r(&now, &local);
-  std::array<char, 32> text{};
-  std::strftime(text.data(), text.size(), "%Y-%m-%d-%H%M%S", &local);
-  return fs::path(kRuns) / text.data();
-}
-
-// Rank 0's, since every rank has a clock of its own.
-fs::path agreed_folder(World& world, const fs::path& asked) {
-  constexpr std::int64_t kLongest = 4096;
-  const std::string own = (asked.empty() ? default_folder() : asked).string();
-  require(static_cast<std::int64_t>(own.size()) < kLongest, "--out is too long");
-  const at::Tensor text = at::zeros({kLongest}, at::kChar);
-  std::copy(own.begin(), own.end(), text.mutable_data_ptr<std::int8_t>());
-  world.everyone().broadcast(text, 0).wait(world.limit());
-  return reinterpret_cast<const char*>(text.const_data_ptr<std::int8_t>());
-}
 
 // A run as it is: what --config takes to do it again.
 Configuration resolved_configuration(const World& world, const Trainer& trainer) {
@@ -102,34 +78,25 @@ int train(World& world, TrainCommand command) {
   }
   std::optional<TrainReport> report;
   if (first) {
-    report.emplace(out, trainer.resumed().value_or(RunPlace{}), world.topology(), command.json);
+    report.emplace(world, command.options, trainer, command.json);
   }
   const Interrupt interrupt;
   const Summary summary =
       trainer.run([&](const Progress& now) { (*report)(now); }, [&] { return interrupt.signal(); });
   if (!first) return summary.exit;
-  std::ofstream(out / "summary.json") << text_of(summary);
+  report->end(summary);
+  write_report({out}, out / "report.html");
   if (command.json) {
     fmt::print("{}", text_of(summary));
   } else {
     fmt::print(
-        "accuracy {:.4f} after {} steps in {:.1f} s; summary, metrics and checkpoints are in "
-        "{}\ntry next: daso eval {}   daso export {} --format safetensors --to model.safetensors\n",
-        summary.test_accuracy, summary.steps, summary.seconds, out.string(), out.string(),
-        out.string());
+        "accuracy {:.4f} after {} steps in {:.1f} s; all output is in {}\n"
+        "look at {}, or trace.json in ui.perfetto.dev\n"
+        "try next: daso eval {}   daso export {} --format safetensors --to model.safetensors\n",
+        summary.test_accuracy, summary.steps, summary.seconds, out.string(),
+        (out / "report.html").string(), out.string(), out.string());
   }
   return summary.exit;
-}
-
-// The run that --resume means where no --out says it: the newest.
-fs::path newest_run() {
-  fs::path newest;
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(kRuns, error)) {
-    if (fs::exists(entry.path() / kConfigFile)) newest = std::max(newest, entry.path());
-  }
-  require(!newest.empty(), "--resume: there is no run in {}/; say which with --out", kRuns);
-  return newest;
 }
 
 // A run goes on with its own configuration; flags win. The ranks may be counted by others.

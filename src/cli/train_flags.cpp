@@ -31,7 +31,7 @@ std::string name_of(Augment augment) {
 
 Uneven uneven_of(const std::string& name) { return name == "drop" ? Uneven::kDrop : Uneven::kWrap; }
 
-void add_job_flags(CLI::App& app, TrainOptions& o) {
+void add_data_flags(CLI::App& app, TrainOptions& o) {
   Flags flags(app);
   app.add_option("--data", o.data, "synthetic, idx:DIR, cifar10:DIR")->capture_default_str();
   app.add_option("--model", o.model, join(network_names(), ", "))->capture_default_str();
@@ -75,11 +75,8 @@ void add_optimizer_flags(CLI::App& app, TrainOptions& o) {
   flags.parsed("--clip-norm", "Largest norm of the gradient", o.clip_norm, parse_number);
 }
 
-void add_strategy_flags(CLI::App& app, TrainOptions& o) {
+void add_exchange_flags(CLI::App& app, TrainOptions& o) {
   Flags flags(app);
-  flags.choice("--strategy", o.strategy, strategy_names(), std::identity())
-      ->default_str(o.strategy);
-  flags.choice("--preset", o.preset, {"default", "paper"}, std::identity())->default_str(o.preset);
   flags.choice("--schedule", o.schedule, schedule_names(), schedule_kind_of);
   flags.count("--skip", "Steps from one start to the next", o.skip, 1);
   flags.count("--wait", "Steps from start to merge", o.wait, 1);
@@ -105,11 +102,14 @@ void add_strategy_flags(CLI::App& app, TrainOptions& o) {
 
 void add_output_flags(CLI::App& app, TrainOptions& o) {
   Flags flags(app);
-  app.add_option("--out", o.out, "Folder for all output (runs/<time>)");
   flags.parsed("--checkpoint-every", "5steps, 1epochs or 10minutes (only at the end)",
                o.checkpoint_every, parse_every);
   flags.count("--keep", "Newest checkpoints that stay", o.keep, 1)
       ->default_str(std::to_string(o.keep));
+  flags.parsed("--trace", "Steps that trace.json holds, or none", o.trace, parse_trace)
+      ->type_name("steps=A..B")
+      ->default_str(fmt::format("steps={}..{}", o.trace->first, o.trace->end));
+  app.add_flag("--histograms", o.histograms, "Of parameters, once an epoch, for TensorBoard");
   app.add_flag("--keep-best", o.keep_best, "Keep the model of the best epoch, best.safetensors");
   app.add_option_function<std::string>(
          "--resume",
@@ -125,10 +125,20 @@ void add_output_flags(CLI::App& app, TrainOptions& o) {
 
 }  // namespace
 
-void add_train_flags(CLI::App& app, TrainOptions& options) {
-  add_job_flags(app, options);
+void add_job_flags(CLI::App& app, TrainOptions& options) {
+  add_data_flags(app, options);
   add_optimizer_flags(app, options);
-  add_strategy_flags(app, options);
+  add_exchange_flags(app, options);
+  app.add_option("--out", options.out, "Folder for all output (runs/<time>)");
+}
+
+void add_train_flags(CLI::App& app, TrainOptions& options) {
+  Flags flags(app);
+  flags.choice("--strategy", options.strategy, strategy_names(), std::identity())
+      ->default_str(options.strategy);
+  flags.choice("--preset", options.preset, {"default", "paper"}, std::identity())
+      ->default_str(options.preset);
+  add_job_flags(app, options);
   add_output_flags(app, options);
 }
 
@@ -180,6 +190,8 @@ Configuration configuration_of(const TrainOptions& o) {
   put_if("checkpoint-every", o.checkpoint_every, [](const Every& e) { return text_of(e); });
   put("keep", o.keep);
   put("keep-best", o.keep_best);
+  put("trace", o.trace ? fmt::format("steps={}..{}", o.trace->first, o.trace->end) : "none");
+  put("histograms", o.histograms);
   return all;
 }
 

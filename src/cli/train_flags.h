@@ -10,7 +10,9 @@ class App;
 
 namespace daso {
 
-// Fills `options` while the app parses.
+// Both fill `options` while the app parses. The first adds what runs with different strategies have
+// in common, the second all that a run has.
+void add_job_flags(CLI::App& app, TrainOptions& options);
 void add_train_flags(CLI::App& app, TrainOptions& options);
 
 // Everything that decides a result, as flags and their values; what was not given is left out.

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "daso/base/error.h"
+#include "daso/model/large_tensor.h"
 
 namespace daso {
 namespace {
@@ -18,18 +19,22 @@ using json = nlohmann::ordered_json;
 
 constexpr Seconds kBetweenBars{0.2};
 constexpr std::int64_t kRecordEvery = 10;  // steps, in metrics.jsonl
-constexpr double kLateSeconds = 0.005;     // what is less is not worth a word
 
 json record_of(const Progress& now) {
   json record = {{"step", now.when.step},
                  {"epoch", now.when.epoch},
+                 {"seconds", now.seconds},
                  {"phase", name_of(now.phase)},
                  {"skip", now.skip},
                  {"wait", now.wait},
                  {"learning_rate", now.when.rate},
                  {"train_loss", now.loss},
                  {"samples_per_second", now.samples_per_second},
-                 {"wait_share", now.wait_share}};
+                 {"wait_share", now.wait_share},
+                 {"wait_seconds", now.wait_seconds},
+                 {"bytes_between_nodes", now.bytes_between_nodes}};
+  if (now.staleness) record["staleness"] = *now.staleness;
+  if (now.distance) record["distance"] = *now.distance;
   if (now.late) {
     record["late_rank"] = now.late->rank;
     record["late_step"] = now.late->step;
@@ -40,6 +45,27 @@ json record_of(const Progress& now) {
     record["test_accuracy"] = now.test->accuracy;
   }
   return record;
+}
+
+// The same for TensorBoard, whose tags are grouped by what stands before the slash.
+void put_scalars(TensorBoardFile& board, const Progress& now) {
+  const auto put = [&](const char* tag, double value) { board.scalar(tag, now.when.step, value); };
+  put("train/loss", now.loss);
+  put("train/learning_rate", now.when.rate);
+  put("train/samples_per_second", now.samples_per_second);
+  put("schedule/phase", static_cast<double>(now.phase));
+  put("schedule/skip", static_cast<double>(now.skip));
+  put("schedule/wait", now.wait);
+  put("communication/wait_seconds", now.wait_seconds);
+  put("communication/bytes_between_nodes", static_cast<double>(now.bytes_between_nodes));
+  if (now.staleness) put("exchange/staleness", static_cast<double>(*now.staleness));
+  if (now.distance) put("exchange/distance", *now.distance);
+  if (now.late) put("late/seconds", now.late->seconds);
+  if (now.test) {
+    put("test/loss", now.test->loss);
+    put("test/accuracy", now.test->accuracy);
+  }
+  board.flush();
 }
 
 // The lines of a file of records that are of steps before this one. A kill may have cut the last.
@@ -77,31 +103,65 @@ std::string duration(double seconds) {
 
 }  // namespace
 
-TrainReport::TrainReport(const fs::path& out, const RunPlace& place, const Topology& topology,
+TrainReport::TrainReport(const World& world, const TrainOptions& options, const Trainer& trainer,
                          bool quiet)
-    : place_(place), topology_(topology), quiet_(quiet), terminal_(::isatty(STDOUT_FILENO) == 1) {
-  const fs::path file = out / "metrics.jsonl";
-  const std::string kept = records_before(file, place.step);
+    : world_(world),
+      options_(options),
+      trainer_(trainer),
+      place_(trainer.resumed().value_or(RunPlace{})),
+      board_(options.out, place_.step),
+      status_(world, options),
+      quiet_(quiet),
+      terminal_(::isatty(STDOUT_FILENO) == 1) {
+  const fs::path file = options.out / "metrics.jsonl";
+  const std::string kept = records_before(file, place_.step);
   metrics_.open(file);
   metrics_ << kept;
   require(metrics_.good(), "{} cannot be written", file.string());
 }
 
 void TrainReport::operator()(const Progress& now) {
-  if (now.test || now.when.step % kRecordEvery == 0) metrics_ << record_of(now).dump() << std::endl;
+  if (now.test || now.when.step % kRecordEvery == 0) record(now);
+  status_.update(now, seconds_left(now));
   if (quiet_) return;
   if (now.test) {
-    fmt::print(
-        "{}epoch {:3} of {}  {:12}  loss {:.4f}  test loss {:.4f}  accuracy {:.4f}  "
-        "{:.0f} samples/s  waiting {:.1f} %{}\n",
-        terminal_ ? "\r\033[K" : "", now.when.epoch + 1, now.epochs, cadence_in(now), now.loss,
-        now.test->loss, now.test->accuracy, now.samples_per_second, 100 * now.wait_share,
-        late_in(now));
-    std::fflush(stdout);
+    show_epoch(now);
   } else if (terminal_ && since(last_) > kBetweenBars) {
     last_ = Clock::now();
     show_bar(now);
   }
+}
+
+void TrainReport::end(const Summary& summary) {
+  std::ofstream(options_.out / "summary.json") << text_of(summary);
+  status_.end(summary);
+}
+
+void TrainReport::record(const Progress& now) {
+  metrics_ << record_of(now).dump() << std::endl;
+  put_scalars(board_, now);
+  if (now.test && options_.histograms) record_histograms(now.when.step);
+}
+
+void TrainReport::record_histograms(std::int64_t step) {
+  const FlatModel& model = trainer_.model();
+  const std::span<const float> all = floats(model.parameters());
+  for (const FlatSpan& span : model.parameter_spans()) {
+    board_.histogram("parameters/" + span.name, step,
+                     all.subspan(static_cast<std::size_t>(span.offset),
+                                 static_cast<std::size_t>(span.elements)));
+  }
+  board_.flush();
+}
+
+void TrainReport::show_epoch(const Progress& now) const {
+  fmt::print(
+      "{}epoch {:3} of {}  {:12}  loss {:.4f}  test loss {:.4f}  accuracy {:.4f}  "
+      "{:.0f} samples/s  waiting {:.1f} %{}\n",
+      terminal_ ? "\r\033[K" : "", now.when.epoch + 1, now.epochs, cadence_in(now), now.loss,
+      now.test->loss, now.test->accuracy, now.samples_per_second, 100 * now.wait_share,
+      late_in(now));
+  std::fflush(stdout);
 }
 
 void TrainReport::show_bar(const Progress& now) {
@@ -130,8 +190,9 @@ double TrainReport::seconds_left(const Progress& now) const {
 
 std::string TrainReport::late_in(const Progress& now) const {
   if (!now.late || now.late->seconds < kLateSeconds) return "";
-  return fmt::format("  late: node {} rank {} by {:.0f} ms", topology_.node_of(now.late->rank),
-                     now.late->rank, 1e3 * now.late->seconds);
+  return fmt::format("  late: node {} rank {} by {:.0f} ms",
+                     world_.topology().node_of(now.late->rank), now.late->rank,
+                     1e3 * now.late->seconds);
 }
 
 }  // namespace daso

@@ -5,30 +5,40 @@
 #include <fstream>
 #include <string>
 
+#include "cli/run_status.h"
 #include "daso/base/seconds.h"
+#include "daso/metrics/tensorboard.h"
 #include "daso/train/trainer.h"
 
 namespace daso {
 
 // What rank 0 shows and records while a run goes on: a bar on a terminal, a line per epoch
-// elsewhere, and metrics.jsonl.
+// elsewhere; metrics.jsonl, TensorBoard's file and status.json.
 class TrainReport {
  public:
-  // Records of steps from `place` on are of a run that was stopped later than its checkpoint; they
-  // are done again and so are dropped.
-  TrainReport(const std::filesystem::path& out, const RunPlace& place, const Topology& topology,
-              bool quiet);
+  // All is borrowed. Records of steps that the trainer is still to do are of a run that was stopped
+  // later than its checkpoint; they are dropped.
+  TrainReport(const World& world, const TrainOptions& options, const Trainer& trainer, bool quiet);
 
   void operator()(const Progress& now);
+  // The last word: summary.json and what else has an end.
+  void end(const Summary& summary);
 
  private:
+  void record(const Progress& now);
+  void record_histograms(std::int64_t step);
+  void show_epoch(const Progress& now) const;
   void show_bar(const Progress& now);
   double seconds_left(const Progress& now) const;
   std::string late_in(const Progress& now) const;
 
-  const RunPlace place_;
-  const Topology& topology_;
+  const World& world_;
+  const TrainOptions& options_;
+  const Trainer& trainer_;
+  const RunPlace place_;  // where this process began
   std::ofstream metrics_;
+  TensorBoardFile board_;
+  RunStatus status_;
   const bool quiet_;
   const bool terminal_;
   const Clock::time_point begin_ = Clock::now();

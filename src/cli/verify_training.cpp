@@ -4,7 +4,7 @@
 #include <ATen/ATen.h>
 #include <torch/nn/module.h>
 
-#include "cli/gather_text.h"
+#include "daso/comm/gather_text.h"
 #include "cli/training_check.h"
 #include "daso/base/error.h"
 #include "daso/global/course.h"

@@ -5,6 +5,8 @@
 
 #include <utility>
 
+#include "daso/base/seconds.h"
+
 namespace daso {
 namespace {
 
@@ -39,6 +41,11 @@ void Worker::check() {
   if (failure_) std::rethrow_exception(failure_);
 }
 
+double Worker::busy_seconds() {
+  const std::lock_guard lock(mutex_);
+  return busy_seconds_;
+}
+
 void Worker::work(const std::stop_token& stop) {
   std::unique_lock lock(mutex_);
   while (changed_.wait(lock, stop, [this] { return !tasks_.empty(); }) && !stop.stop_requested()) {
@@ -46,8 +53,11 @@ void Worker::work(const std::stop_token& stop) {
     tasks_.pop_front();
     busy_ = true;
     lock.unlock();
+    const auto start = Clock::now();
     run(task);
+    const double seconds = since(start).count();
     lock.lock();
+    busy_seconds_ += seconds;
     busy_ = false;
     if (tasks_.empty()) changed_.notify_all();
   }

@@ -30,6 +30,9 @@ class Worker {
   // The same without blocking: throws if a task has thrown by now.
   void check();
 
+  // Time in which tasks ran that are done.
+  double busy_seconds();
+
  private:
   void work(const std::stop_token& stop);
   void run(const Task& task);
@@ -38,6 +41,7 @@ class Worker {
   std::condition_variable_any changed_;
   std::deque<Task> tasks_;
   bool busy_ = false;
+  double busy_seconds_ = 0;
   std::exception_ptr failure_;
   std::jthread thread_;
 };

@@ -122,6 +122,7 @@ struct World::Body {
     Group* group;
     std::unique_ptr<Communicator> communicator;
   };
+  Timeline timeline;
   std::map<std::string, Entry> groups;
   std::map<std::string, std::unique_ptr<NodeLink>> links;  // some borrow a group
   std::mutex mutex;  // guards both tables, for links that several threads ask for
@@ -276,6 +277,7 @@ World World::join(const WorldOptions& options) {
 int World::rank() const { return body_->rank; }
 int World::size() const { return static_cast<int>(body_->members.size()); }
 int World::generation() const { return body_->generation; }
+Timeline& World::timeline() { return body_->timeline; }
 Seconds World::limit() const { return body_->options.limit; }
 const std::string& World::backend() const { return body_->options.backend; }
 const Topology& World::topology() const { return body_->topology; }

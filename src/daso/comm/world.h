@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "daso/base/seconds.h"
+#include "daso/base/timeline.h"
 #include "daso/comm/communicator.h"
 #include "daso/comm/node_link.h"
 #include "daso/comm/place.h"
@@ -65,6 +66,9 @@ class World {
   // The ranks of this node, under a name; made on first use: all ranks of the node must then ask
   // for it. Different names may be asked for and used by different threads at once.
   NodeLink& node_link(const std::string& name);
+
+  // What this rank does when. All that has the world adds to it.
+  Timeline& timeline();
 
   // The world of those that are left. Every survivor calls it, after a PeerError; `limit` is for
   // finding each other. Ranks are numbered anew, in the old order.

@@ -14,21 +14,20 @@ Agreement::Agreement(World& world, FlatModel& model, Optimizer& optimizer, const
     : world_(world), model_(model), optimizer_(optimizer), mean_(world, speakers) {}
 
 void Agreement::agree(std::int64_t exchange, const at::Tensor& rest) {
-  const auto start = Clock::now();
+  const TimedSpan wait(world_.timeline(), Track::kWaiting, "agreement", exchange, wait_seconds_);
   const std::vector<at::Tensor> moments = optimizer_.moments();
   std::vector<at::Tensor> parts = moments;
   parts.push_back(model_.parameters());
   optimizer_.set_steps(refuse_non_finite(exchange, parts));
   mean_(model_.parameters(), exchange, rest);
   for (const at::Tensor& moment : moments) mean_(moment, exchange);
-  wait_seconds_ += since(start).count();
 }
 
 void Agreement::average_parameters(std::int64_t exchange) {
-  const auto start = Clock::now();
+  const TimedSpan wait(world_.timeline(), Track::kWaiting, "blocking average", exchange,
+                       wait_seconds_);
   refuse_non_finite(exchange, {model_.parameters()});
   mean_(model_.parameters(), exchange);
-  wait_seconds_ += since(start).count();
 }
 
 std::int64_t Agreement::refuse_non_finite(std::int64_t exchange,

@@ -28,23 +28,22 @@ void AveragingStrategy::begin_backward(const When& when) {
 
 void AveragingStrategy::before_step() { gradients_.finish(); }
 
-double AveragingStrategy::end_epoch(int /*epoch*/, double loss) {
-  const auto start = Clock::now();
+double AveragingStrategy::end_epoch(int epoch, double loss) {
+  const TimedSpan wait(world_.timeline(), Track::kWaiting, "losses", epoch, wait_seconds_);
   const at::Tensor mean = at::full({1}, loss, at::kDouble);
   ranks_.all_reduce(mean, Reduce::kMean).wait(world_.limit());
-  wait_seconds_ += since(start).count();
   return mean.item<double>();
 }
 
 void AveragingStrategy::average_buffers() {
   if (model_.buffers().numel() == 0) return;
-  const auto start = Clock::now();
+  const TimedSpan wait(world_.timeline(), Track::kWaiting, "buffers", 0, wait_seconds_);
   buffers_mean_(model_.buffers(), world_.limit());
-  wait_seconds_ += since(start).count();
 }
 
 Costs AveragingStrategy::costs() const {
   return {.wait_seconds = wait_seconds_ + gradients_.wait_seconds(),
+          .communication_seconds = wait_seconds_ + gradients_.busy_seconds(),
           .bytes_between_nodes = gradients_.bytes_between_nodes()};
 }
 

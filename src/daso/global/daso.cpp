@@ -43,8 +43,13 @@ class Daso : public PhasedStrategy {
     Costs costs = PhasedStrategy::costs();
     if (!exchange_) return costs;
     costs.wait_seconds += exchange_->wait_seconds();
+    costs.communication_seconds += exchange_->busy_seconds();
     costs.bytes_between_nodes += exchange_->bytes_between_nodes();
     return costs;
+  }
+
+  std::optional<double> distance() const override {
+    return exchange_ ? exchange_->distance() : std::nullopt;
   }
 
  protected:

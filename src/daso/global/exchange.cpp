@@ -4,7 +4,9 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
+#include <cmath>
 #include <functional>
 #include <utility>
 
@@ -112,17 +114,31 @@ void Exchange::set_anchor() {
 }
 
 void Exchange::start(std::int64_t exchange) {
+  const Span span(world_.timeline(), Track::kTraining, "start exchange", exchange);
   exchange_ = exchange;
+  started_ = Clock::now();
   const std::span<const float> now = floats(model_.parameters());
   std::copy(now.begin(), now.end(), floats(snapshot_).begin());
   worker_.post([this, exchange] { work(speakers_.turn(speakers_.turn_of(exchange))); });
 }
 
 void Exchange::merge(std::int64_t staleness) {
-  const auto start = Clock::now();
-  worker_.wait();
-  wait_seconds_ += since(start).count();
+  Timeline& timeline = world_.timeline();
+  {
+    const TimedSpan wait(timeline, Track::kWaiting, "exchange", exchange_, wait_seconds_);
+    worker_.wait();
+  }
+  const Span span(timeline, Track::kTraining, "merge", exchange_);
+  if (timeline.recording()) {
+    timeline.add({.name = "exchange",
+                  .track = Track::kInFlight,
+                  .number = exchange_,
+                  .begin = started_,
+                  .end = Clock::now()});
+  }
+  busy_seconds_ = worker_.busy_seconds();
   bytes_between_nodes_ += std::exchange(sent_, 0);
+  if (talked_distance_) distance_ = std::exchange(talked_distance_, std::nullopt);
   for (int slice = 0; slice < speakers_.slices(); ++slice) {
     const Merge merge{.wire = options_.wire,
                       .own = encoded(own_, slice),
@@ -140,8 +156,12 @@ void Exchange::merge(std::int64_t staleness) {
 }
 
 void Exchange::work(const Turn& turn) {
-  compare_in_node();
+  {
+    const Span span(world_.timeline(), Track::kExchange, "compare in node", exchange_);
+    compare_in_node();
+  }
   if (turn.slice) talk(turn);
+  const Span span(world_.timeline(), Track::kExchange, "gather in node", exchange_);
   node_.gather(own_, turn.slices, world_.limit());
   node_.gather(back_, turn.slices, world_.limit());
 }
@@ -175,19 +195,29 @@ void Exchange::talk(const Turn& turn) {
   const std::span<const float> values = elements(snapshot_, slice);
   const std::span<const float> anchor = anchor_of(slice);
   std::int64_t first_bad = kNone;
+  Timeline& timeline = world_.timeline();
+  std::optional<Span> span(std::in_place, timeline, Track::kExchange, "encode", exchange_);
   if (!encode(options_.wire, values, anchor, encoded(own_, slice))) {
     const auto place = first_non_finite(options_.wire, values, anchor);
     first_bad = rows_of(slice).begin * kFlatBlock + static_cast<std::int64_t>(place.value_or(0));
   }
+  span.emplace(timeline, Track::kExchange, "compare between nodes", exchange_);
   compare_between_nodes(turn, first_bad);
   Communicator& peers = *turn.peers.group;
   const std::int64_t rows = received_.size(0);  // those behind the slice's own are all zeros
   const at::Tensor own = own_.narrow(0, slice * width_, rows);
   const at::Tensor back = back_.narrow(0, slice * width_, rows);
+  span.emplace(timeline, Track::kExchange, "send", exchange_);
+  span->talked_to(peers.world_ranks());
   peers.all_to_all(own, received_).wait(world_.limit());
+  span.emplace(timeline, Track::kExchange, "average", exchange_);
   average(turn);
   Spread& spread = *spreads_[speakers_.turn_of(exchange_)];
+  span.emplace(timeline, Track::kExchange, "send back", exchange_);
+  span->talked_to(peers.world_ranks());
   spread(answer_, back).wait(world_.limit());
+  span.reset();
+  talked_distance_ = distance_in(slice);
   sent_ = 2 * (peers.size() - 1) * static_cast<std::int64_t>(answer_.nbytes());
 }
 
@@ -243,6 +273,26 @@ void Exchange::average(const Turn& turn) {
       "exchange {}: the mean of what the nodes sent is not finite on the wire {}: the run has "
       "diverged",
       exchange_, name_of(options_.wire)));
+}
+
+double Exchange::distance_in(int slice) const {
+  const std::span<const std::byte> own = encoded(own_, slice);
+  const std::span<const std::byte> back = encoded(back_, slice);
+  const auto block = static_cast<std::size_t>(own_.size(1));
+  std::array<float, kBlockElements> sent{};
+  std::array<float, kBlockElements> mean{};
+  double sum = 0;
+  for (std::size_t at = 0; at < own.size(); at += block) {
+    decode(options_.wire, own.subspan(at, block), sent);
+    decode(options_.wire, back.subspan(at, block), mean);
+    float of_block = 0;
+    for (std::size_t i = 0; i < kBlockElements; ++i) {
+      of_block += (mean[i] - sent[i]) * (mean[i] - sent[i]);
+    }
+    sum += of_block;
+  }
+  const auto elements = static_cast<double>(own.size() / block * kBlockElements);
+  return elements == 0 ? 0 : std::sqrt(sum / elements);
 }
 
 at::Tensor Exchange::rest() const {

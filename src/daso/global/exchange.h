@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -48,7 +49,10 @@ class Exchange {
   void load_state(const State& state, bool in_flight);
 
   double wait_seconds() const { return wait_seconds_; }
+  double busy_seconds() const { return busy_seconds_; }  // of its thread, up to the last merge
   std::int64_t bytes_between_nodes() const { return bytes_between_nodes_; }  // sent by this rank
+  // Of the last merge of a slice that this rank spoke for (Strategy::distance).
+  std::optional<double> distance() const { return distance_; }
 
  private:
   // Of a slice: its rows of the model; its bytes in own_ and back_; its elements of a flat tensor;
@@ -66,6 +70,7 @@ class Exchange {
   void compare_between_nodes(const Turn& turn, std::int64_t first_bad);
   void talk(const Turn& turn);
   void average(const Turn& turn);
+  double distance_in(int slice) const;
 
   World& world_;
   const FlatModel& model_;
@@ -88,7 +93,11 @@ class Exchange {
   std::vector<std::unique_ptr<Spread>> spreads_;  // by turn; null: this rank only listens
   std::int64_t exchange_ = 0;                     // the one in flight
   std::int64_t sent_ = 0;                         // by it, from this rank to other nodes
+  Clock::time_point started_;                     // when it began
+  std::optional<double> talked_distance_;         // of its slice
+  std::optional<double> distance_;
   double wait_seconds_ = 0;
+  double busy_seconds_ = 0;
   std::int64_t bytes_between_nodes_ = 0;
   Worker worker_;  // last: it uses all of the above
 };

@@ -82,6 +82,7 @@ void PhasedStrategy::load_state(const State& state) {
 Costs PhasedStrategy::costs() const {
   Costs costs = AveragingStrategy::costs();
   costs.wait_seconds += agreement_.wait_seconds();
+  costs.communication_seconds += agreement_.wait_seconds();
   costs.bytes_between_nodes += agreement_.bytes_between_nodes();
   return costs;
 }

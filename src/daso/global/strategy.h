@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,7 @@ StrategyOptions options_of(const Preset& preset, const Course& course);
 // What a strategy has cost one rank so far.
 struct Costs {
   double wait_seconds = 0;               // blocked in communication
+  double communication_seconds = 0;      // some thread was busy with it, waited for or not
   std::int64_t bytes_between_nodes = 0;  // sent by this rank
 };
 
@@ -66,6 +68,10 @@ class Strategy {
   virtual void load_state(const State& state) = 0;
 
   virtual Costs costs() const = 0;
+
+  // How far the nodes were apart at the last exchange that this rank spoke in: the root mean square
+  // of the difference between this node's parameters and the mean.
+  virtual std::optional<double> distance() const { return std::nullopt; }
 };
 
 // none, node, sync, local, daso

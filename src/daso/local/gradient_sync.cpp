@@ -36,9 +36,11 @@ void GradientSync::begin(Reach reach, std::int64_t step) {
 void GradientSync::finish() {
   watch_.flush();
   worker_.post([this] { land_all(); });
-  const auto start = Clock::now();
-  worker_.wait();
-  wait_seconds_ += since(start).count();
+  {
+    const TimedSpan wait(world_.timeline(), Track::kWaiting, "gradients", step_, wait_seconds_);
+    worker_.wait();
+  }
+  busy_seconds_ = worker_.busy_seconds();
   model_.check();
 }
 
@@ -50,9 +52,11 @@ void GradientSync::average(std::size_t number) {
   const at::Tensor gradients =
       model_.gradients().narrow(0, bucket.begin, bucket.end - bucket.begin);
   if (reach_ == Reach::kNode || world_.topology().nodes() == 1) {
+    const Span span(world_.timeline(), Track::kBuckets, "bucket",
+                    static_cast<std::int64_t>(number));
     average_over_node(gradients);
   } else {
-    launch(gradients);
+    launch(number, gradients);
   }
 }
 
@@ -62,8 +66,10 @@ void GradientSync::average_over_node(const at::Tensor& gradients) {
   node_.gather(gradients, slices, world_.limit());
 }
 
-void GradientSync::launch(const at::Tensor& gradients) {
+void GradientSync::launch(std::size_t bucket, const at::Tensor& gradients) {
   Flight& flight = flights_[launched_++ % kFlights];
+  flight.bucket = bucket;
+  flight.begin = Clock::now();
   flight.gradients = gradients;
   node_.reduce(gradients, {.slices = slices_}, world_.limit());
   if (flight.mean) {
@@ -86,6 +92,12 @@ void GradientSync::land() {
   Flight& flight = flights_[landed_++ % kFlights];
   if (flight.mean) flight.mean->finish(world_.limit());
   node_.gather(flight.gradients, {.slices = slices_}, world_.limit());
+  if (!world_.timeline().recording()) return;
+  world_.timeline().add({.name = "bucket",
+                         .track = Track::kBuckets,
+                         .number = static_cast<std::int64_t>(flight.bucket),
+                         .begin = flight.begin,
+                         .end = Clock::now()});
 }
 
 void GradientSync::land_all() {

@@ -45,11 +45,14 @@ class GradientSync {
 
   std::size_t buckets() const { return watch_.buckets().size(); }
   double wait_seconds() const { return wait_seconds_; }
+  double busy_seconds() const { return busy_seconds_; }                      // of its thread
   std::int64_t bytes_between_nodes() const { return bytes_between_nodes_; }  // sent by this rank
 
  private:
   // A bucket on its way between nodes.
   struct Flight {
+    std::size_t bucket = 0;
+    Clock::time_point begin;
     at::Tensor gradients;
     at::Tensor slice;                   // this rank's part, if it has one
     std::unique_ptr<OrderedMean> mean;  // null: this rank has none
@@ -59,7 +62,7 @@ class GradientSync {
   void average(std::size_t bucket);
   void average_over_node(const at::Tensor& gradients);
   // Over the world, in three steps, each for the oldest bucket that has not taken it.
-  void launch(const at::Tensor& gradients);
+  void launch(std::size_t bucket, const at::Tensor& gradients);
   void turn();
   void land();
   void land_all();
@@ -76,6 +79,7 @@ class GradientSync {
   Reach reach_ = Reach::kNode;
   std::int64_t step_ = 0;
   double wait_seconds_ = 0;
+  double busy_seconds_ = 0;
   std::int64_t bytes_between_nodes_ = 0;
   GradientWatch watch_;
   Worker worker_;  // last: it uses all of the above

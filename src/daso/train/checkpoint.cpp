@@ -82,6 +82,7 @@ void CheckpointWriter::finish() {
 }
 
 void CheckpointWriter::write_all(const RunState& state) {
+  const Span span(world_.timeline(), Track::kCheckpoint, "write", state.place.step);
   const fs::path folder = folder_ / folder_name(state.place.step);
   failure_.clear();
   std::vector<Part> own;

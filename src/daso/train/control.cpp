@@ -48,7 +48,12 @@ Agreed Control::collected() {
   const at::Tensor rows = (*std::exchange(collecting_, std::nullopt)).wait(world_.limit());
   Agreed agreed{.wish = static_cast<Wish>(rows.select(1, 0).max().item<double>())};
   // The first collection of a process may hold steps that it has not done.
-  if (steps_ >= 2 * kInterval && world_.size() > 1) agreed.late = latest_in(rows);
+  if (steps_ >= 2 * kInterval && world_.size() > 1) {
+    agreed.late = latest_in(rows);
+    const at::Tensor means = rows.narrow(1, 1, kInterval).mean(1);
+    const auto* mean = means.const_data_ptr<double>();
+    agreed.worked.assign(mean, mean + world_.size());
+  }
   return agreed;
 }
 

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <optional>
+#include <vector>
 
 #include "daso/comm/world.h"
 
@@ -23,7 +24,9 @@ struct Late {
 // What all ranks know after a step.
 struct Agreed {
   Wish wish = Wish::kNothing;
-  std::optional<Late> late;  // the latest of some steps; none where nothing was collected
+  // Of the last kInterval steps; none and empty where nothing was collected.
+  std::optional<Late> late;
+  std::vector<double> worked;  // seconds per step of each rank
 };
 
 // Finds the step at which all ranks do what one of them wishes (a signal reached it, its clock says

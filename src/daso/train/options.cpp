@@ -92,6 +92,19 @@ std::string text_of(const Every& every) {
   return "";
 }
 
+std::optional<StepRange> parse_trace(const std::string& flag, const std::string& text) {
+  if (text == "none") return std::nullopt;
+  constexpr std::string_view kBegin = "steps=";
+  const std::size_t dots = text.find("..");
+  if (text.starts_with(kBegin) && dots != std::string::npos) {
+    const auto first = parse_integer(text.substr(kBegin.size(), dots - kBegin.size()));
+    const auto end = parse_integer(text.substr(dots + 2));
+    if (first && end && *first >= 0 && *end > *first) return StepRange{*first, *end};
+  }
+  throw ConfigError(
+      fmt::format("{} takes a range of steps, like steps=100..200, or none; got '{}'", flag, text));
+}
+
 void validate(const TrainOptions& options) {
   const auto at_least = [](const char* flag, auto value, auto least) {
     require(value >= least, "{} must be at least {}, got {}", flag, least, value);

@@ -26,6 +26,14 @@ struct Every {
 Every parse_every(const std::string& flag, const std::string& text);
 std::string text_of(const Every& every);
 
+// Steps from `first` to before `end`.
+struct StepRange {
+  std::int64_t first = 0;
+  std::int64_t end = 0;
+};
+// "steps=100..200", or "none". Throws ConfigError, naming the flag.
+std::optional<StepRange> parse_trace(const std::string& flag, const std::string& text);
+
 // A run as it was asked for; what is not given comes from the preset, the model or the data.
 struct TrainOptions {
   std::string data = "synthetic";
@@ -64,6 +72,8 @@ struct TrainOptions {
   std::optional<Every> checkpoint_every;  // none: at the end only
   int keep = 2;                           // newest checkpoints that stay
   bool keep_best = false;
+  std::optional<StepRange> trace;  // what trace.json holds; none: it is not written
+  bool histograms = false;         // of parameters, for TensorBoard
   bool resume = false;
   std::filesystem::path resume_from;  // empty: the newest of `out`
 };

@@ -3,8 +3,17 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
+
+#include "daso/train/time_budget.h"
 
 namespace daso {
+
+struct RankLateness {
+  int rank = 0;
+  int node = 0;
+  Lateness lateness;
+};
 
 // What came out of a run; docs/measuring.md defines each.
 struct Summary {
@@ -22,6 +31,8 @@ struct Summary {
   double train_loss = 0;
   double test_loss = 0;
   double test_accuracy = 0;
+  std::vector<TimeSpent> time_budget;  // of each node
+  std::vector<RankLateness> late;      // of each rank
   int exit = 0;
   std::string out;
 };

@@ -6,24 +6,18 @@
 #include <torch/utils.h>
 
 #include <cmath>
-#include <csignal>
 #include <mutex>
 
 #include "daso/base/error.h"
 #include "daso/model/freeze.h"
 #include "daso/model/safetensors.h"
 #include "daso/optim/clip.h"
-#include "daso/train/control.h"
-#include "daso/train/saved_model.h"
-#include "daso/train/tally.h"
+#include "daso/train/trainer_body.h"
 
 namespace daso {
 namespace {
 
-namespace fs = std::filesystem;
-
 constexpr int kEvaluationBatch = 256;
-constexpr int kSignalBase = 128;
 
 std::shared_ptr<Network> network_for(const TrainOptions& options, const Dataset& data) {
   // Ranks that are threads share LibTorch's generator.
@@ -58,69 +52,7 @@ Communicator& team_of(World& world, const std::string& strategy) {
   return strategy == "node" ? world.node_group() : world.everyone();
 }
 
-// Its own copy of each.
-State copies_of(const torch::OrderedDict<std::string, at::Tensor>& tensors) {
-  State copies;
-  for (const auto& item : tensors) copies[item.key()] = item.value().detach().clone();
-  return copies;
-}
-
 }  // namespace
-
-struct Trainer::Body {
-  Body(World& the_world, const TrainOptions& the_options);
-
-  Summary run(const OnProgress& on_progress);
-  void train_epoch(int epoch, std::int64_t from, const OnProgress& on_progress);
-  double train_batch(const Batch& batch, const When& when);
-  void follow(const Plan& done);
-  void end_epoch(int epoch, const OnProgress& on_progress);
-  bool checkpoint_due(const When& when);
-  Wish own_wish() const;
-  double worked();
-  double waited() const { return strategy->costs().wait_seconds + evaluation_wait; }
-  void checkpoint(RunPlace place);
-  void resume();
-  void keep_if_best();
-  Progress progress(const When& when) const;
-  Summary summary() const;
-
-  World& world;
-  const TrainOptions options;
-  Datasets data;
-  std::shared_ptr<Network> network;
-  FlatModel model;
-  std::unique_ptr<Optimizer> optimizer;
-  LoaderOptions loading;
-  Loader loader;
-  Course course;
-  std::unique_ptr<Strategy> strategy;
-  Communicator& team;
-  std::vector<Batch> test_part;
-  Control control;
-  CheckpointWriter checkpoints;
-  InterruptedBy interrupted;
-
-  RunPlace place;               // the step to go on with
-  std::int64_t saved_step = 0;  // of the newest checkpoint; a run's beginning needs none
-  bool resumed = false;
-  bool stopping = false;
-  Tally tally;
-  std::int64_t steps_here = 0;  // done by this process
-  Clock::time_point start = Clock::now();
-  Clock::time_point epoch_start = start;
-  Clock::time_point last_checkpoint = start;
-  Clock::time_point last_step = start;  // when it ended
-  double last_wait = 0;                 // waited() then
-  double evaluation_wait = 0;
-  double epoch_wait = 0;  // waited() at the epoch's beginning
-  std::int64_t epoch_steps = 0;
-  Plan plan;
-  std::int64_t skip = 0;  // of the last exchange that began; 0: none in this phase
-  int wait = 0;
-  std::int64_t in_flight_for = 0;  // steps since it began; 0: none is in flight
-  std::optional<Late> late;
-};
 
 Trainer::Body::Body(World& the_world, const TrainOptions& the_options)
     : world(the_world),
@@ -138,32 +70,34 @@ Trainer::Body::Body(World& the_world, const TrainOptions& the_options)
       test_part(evaluation_batches(*data.test, kEvaluationBatch, team.rank(), team.size(),
                                    loading.normalisation)),
       control(world),
-      checkpoints(world, options.out / "checkpoints", options.keep) {
+      checkpoints(world, options.out / "checkpoints", options.keep),
+      lateness(static_cast<std::size_t>(world.size())) {
   at::set_num_threads(options.threads);
   if (!options.init.empty()) model.load(read_tensors(options.init).tensors);
   if (options.resume) resume();
+  if (options.trace) trace.emplace(world);
 }
 
-Summary Trainer::Body::run(const OnProgress& on_progress) {
-  start = last_checkpoint = last_step = Clock::now();
-  while (place.epoch < course.epochs && !stopping) {
-    train_epoch(place.epoch, place.batch, on_progress);
-  }
-  if (place.step != saved_step) checkpoint(place);
-  checkpoints.finish();
-  return summary();
+bool Trainer::Body::advance(const OnProgress& on_progress) {
+  if (place.epoch >= course.epochs || stopping) return false;
+  active_since = epoch_start = last_step = Clock::now();
+  epoch_wait = last_wait = waited();
+  train_epoch(place.epoch, place.batch, on_progress);
+  world.timeline().record(false);
+  spent.seconds += since(active_since).count();
+  return true;
 }
 
 void Trainer::Body::train_epoch(int epoch, std::int64_t from, const OnProgress& on_progress) {
   network->train();
-  epoch_start = Clock::now();
-  epoch_wait = waited();
   epoch_steps = 0;
   if (from == 0) tally.loss = {};
   loader.start(epoch, from);
   for (std::int64_t batch = from; batch < course.batches; ++batch) {
     const When when = course.at(epoch, batch);
-    tally.loss.add(train_batch(loader.next(), when));
+    record_step(when.step);
+    const Span span(world.timeline(), Track::kTraining, "step", when.step);
+    tally.loss.add(train_batch(next_batch(when), when));
     place = {.epoch = epoch, .batch = batch + 1, .step = when.step + 1};
     if (batch == when.last) return end_epoch(epoch, on_progress);
     if (world.rank() == 0) on_progress(progress(when));
@@ -172,16 +106,24 @@ void Trainer::Body::train_epoch(int epoch, std::int64_t from, const OnProgress& 
   }
 }
 
+Batch Trainer::Body::next_batch(const When& when) {
+  const TimedSpan span(world.timeline(), Track::kData, "data", when.step, spent.data);
+  return loader.next();
+}
+
 double Trainer::Body::train_batch(const Batch& batch, const When& when) {
+  Timeline& timeline = world.timeline();
   model.zero_gradients();
   const std::int64_t part = batch.labels.size(0) / options.accumulate;
   double sum = 0;
   for (int i = 0; i < options.accumulate; ++i) {
     if (i + 1 == options.accumulate) strategy->begin_backward(when);
+    std::optional<Span> span(std::in_place, timeline, Track::kTraining, "forward", when.step);
     const at::Tensor scores = network->forward(batch.inputs.narrow(0, i * part, part));
     const at::Tensor mean = at::cross_entropy_loss(scores, batch.labels.narrow(0, i * part, part));
-    (mean / options.accumulate).backward();
     sum += mean.item<double>();
+    span.emplace(timeline, Track::kTraining, "backward", when.step);
+    (mean / options.accumulate).backward();
   }
   if (!std::isfinite(sum)) {
     throw Error(
@@ -190,8 +132,11 @@ double Trainer::Body::train_batch(const Batch& batch, const When& when) {
                     world.rank(), sum, when.step, when.rate));
   }
   strategy->before_step();
-  if (options.clip_norm) clip_by_norm(model, *options.clip_norm);
-  optimizer->step(when.rate);
+  {
+    const Span span(timeline, Track::kTraining, "optimizer", when.step);
+    if (options.clip_norm) clip_by_norm(model, *options.clip_norm);
+    optimizer->step(when.rate);
+  }
   plan = strategy->after_step(when);
   follow(plan);
   ++steps_here;
@@ -199,22 +144,13 @@ double Trainer::Body::train_batch(const Batch& batch, const When& when) {
   return sum / options.accumulate;
 }
 
-// Keeps what the plan says of the exchange in flight, for people to see.
-void Trainer::Body::follow(const Plan& done) {
-  tally.add(done);
-  if (in_flight_for > 0) ++in_flight_for;
-  if (done.merge) in_flight_for = 0;
-  if (done.then == Plan::Then::kStart) in_flight_for = 1;
-  if (is_blocking(done.phase)) skip = wait = 0;
-  if (done.skip > 0) {
-    skip = done.skip;
-    wait = done.wait;
-  }
-}
-
 void Trainer::Body::end_epoch(int epoch, const OnProgress& on_progress) {
   tally.train_loss = strategy->end_epoch(epoch, tally.loss.value());
-  tally.score = evaluate(*network, test_part, team, world.limit());
+  {
+    const TimedSpan span(world.timeline(), Track::kEvaluation, "evaluation", epoch,
+                         spent.evaluation);
+    tally.score = evaluate(*network, test_part, team, world.limit());
+  }
   evaluation_wait += tally.score.wait_seconds;
   const When when = course.at(epoch, course.batches - 1);
   place = {.epoch = epoch + 1, .batch = 0, .step = when.step + 1};
@@ -232,7 +168,7 @@ void Trainer::Body::end_epoch(int epoch, const OnProgress& on_progress) {
 bool Trainer::Body::checkpoint_due(const When& when) {
   const Wish wish = own_wish();
   const Agreed agreed = control.after_step(when.step, wish, worked());
-  if (agreed.late) late = agreed.late;
+  follow(agreed);
   if (agreed.wish == Wish::kStop) stopping = true;
   if (agreed.wish != Wish::kNothing) return true;
   if (!options.checkpoint_every) return false;
@@ -258,99 +194,24 @@ double Trainer::Body::worked() {
   return whole - (last_wait - before);
 }
 
-void Trainer::Body::checkpoint(RunPlace at) {
-  last_checkpoint = Clock::now();
-  saved_step = at.step;
-  RunState state{.place = at, .model = options.model};
-  add_section(state.common, "model.", copies_of(network->named_parameters()));
-  add_section(state.common, "optimizer.", optimizer->state());
-  add_section(state.common, "input.", state_of(input_of(*data.train, loading.normalisation)));
-  add_section(state.own, "model.", copies_of(network->named_buffers()));
-  add_section(state.own, "strategy.", strategy->state());
-  add_section(state.own, "run.", state_of(tally));
-  checkpoints.write(std::move(state));
-}
-
-void Trainer::Body::resume() {
-  const auto folder = options.resume_from.empty() ? newest_checkpoint(options.out / "checkpoints")
-                                                  : std::optional(options.resume_from);
-  if (!folder) return;
-  const RunState state = read_checkpoint(*folder, world);
-  require(state.model == options.model, "{} is of a {}, this run has --model {}", folder->string(),
-          state.model, options.model);
-  State tensors = section(state.common, "model.");
-  tensors.merge(section(state.own, "model."));
-  model.load(tensors);
-  optimizer->load_state(section(state.common, "optimizer."));
-  strategy->load_state(section(state.own, "strategy."));
-  place = state.place;
-  saved_step = place.step;
-  tally = tally_in(section(state.own, "run."));
-  resumed = true;
-}
-
-void Trainer::Body::keep_if_best() {
-  if (tally.score.accuracy <= tally.best_accuracy) return;
-  tally.best_accuracy = tally.score.accuracy;
-  if (world.rank() != 0) return;
-  State tensors = copies_of(network->named_parameters());
-  tensors.merge(copies_of(network->named_buffers()));
-  write_tensors(options.out / "best.safetensors", tensors);
-}
-
-Progress Trainer::Body::progress(const When& when) const {
-  const double seconds = since(epoch_start).count();
-  const double samples =
-      static_cast<double>(epoch_steps) * options.batch_size * options.accumulate * world.size();
-  return {.when = when,
-          .epochs = course.epochs,
-          .phase = plan.phase,
-          .skip = skip,
-          .wait = wait,
-          .in_flight_for = in_flight_for,
-          .loss = tally.loss.value(),
-          .samples_per_second = samples / seconds,
-          .wait_share = (waited() - epoch_wait) / seconds,
-          .late = late,
-          .test = std::nullopt};
-}
-
-Summary Trainer::Body::summary() const {
-  const double seconds = since(start).count();
-  const Costs costs = strategy->costs();
-  at::Tensor totals = at::tensor(
-      {waited() / world.size(), static_cast<double>(costs.bytes_between_nodes)}, at::kDouble);
-  totals = world.everyone().all_reduce(totals, Reduce::kSum).wait(world.limit());
-  const double samples =
-      static_cast<double>(steps_here) * options.batch_size * options.accumulate * world.size();
-  Summary summary{.strategy = options.strategy,
-                  .nodes = world.topology().nodes(),
-                  .ranks = world.size(),
-                  .epochs = place.epoch,
-                  .steps = place.step,
-                  .seconds = seconds,
-                  .samples_per_second = samples / seconds,
-                  .wait_seconds = totals[0].item<double>(),
-                  .exchanges = tally.exchanges,
-                  .staleness_mean = tally.staleness.value(),
-                  .bytes_between_nodes = static_cast<std::int64_t>(totals[1].item<double>()),
-                  .train_loss = tally.train_loss,
-                  .test_loss = tally.score.loss,
-                  .test_accuracy = tally.score.accuracy};
-  summary.exit = interrupted() == SIGINT ? kSignalBase + SIGINT : kExitOk;
-  summary.out = options.out.string();
-  return summary;
-}
-
 Trainer::Trainer(World& world, const TrainOptions& options)
     : body_(std::make_unique<Body>(world, options)) {}
 Trainer::~Trainer() = default;
 
-Summary Trainer::run(const OnProgress& on_progress, InterruptedBy interrupted) {
+bool Trainer::advance(const OnProgress& on_progress, InterruptedBy interrupted) {
   body_->interrupted = std::move(interrupted);
-  return body_->run(on_progress);
+  return body_->advance(on_progress);
 }
 
+Summary Trainer::finish() { return body_->finish(); }
+
+Summary Trainer::run(const OnProgress& on_progress, const InterruptedBy& interrupted) {
+  while (advance(on_progress, interrupted)) {
+  }
+  return finish();
+}
+
+const FlatModel& Trainer::model() const { return body_->model; }
 TrainOptions Trainer::options() const {
   return resolved(body_->options, body_->course, body_->world.topology());
 }

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "daso/comm/world.h"
+#include "daso/model/flat_model.h"
 #include "daso/model/network.h"
 #include "daso/train/checkpoint.h"
 #include "daso/train/control.h"
@@ -19,15 +20,21 @@ namespace daso {
 struct Progress {
   When when;
   int epochs = 0;
+  double seconds = 0;  // of the run, in this process
   Phase phase = Phase::kCycling;
   std::int64_t skip = 0;           // steps from the last start to the next; 0: nothing is exchanged
   int wait = 0;                    // steps from it to its merge; 0: it blocks
   std::int64_t in_flight_for = 0;  // steps since an exchange began that is not merged; 0: none is
-  double loss = 0;                 // mean of the epoch so far; of all ranks at its end
-  double samples_per_second = 0;   // of all ranks, in this epoch
-  double wait_share = 0;           // of this rank's time in this epoch, blocked in communication
-  std::optional<Late> late;        // the last one found
-  std::optional<Score> test;       // at an epoch's end
+  std::optional<std::int64_t> staleness;  // of the last merge
+  std::optional<double> distance;         // of the last exchange (Strategy::distance)
+  double loss = 0;                        // mean of the epoch so far; of all ranks at its end
+  double samples_per_second = 0;          // of all ranks, in this epoch
+  double wait_share = 0;    // of this rank's time in this epoch, blocked in communication
+  double wait_seconds = 0;  // the same since the run began, in this process
+  std::int64_t bytes_between_nodes = 0;  // sent by this rank
+  std::optional<Late> late;              // the last one found
+  std::vector<double> worked;            // seconds per step of each rank, as last heard of
+  std::optional<Score> test;             // at an epoch's end
 };
 using OnProgress = std::function<void(const Progress&)>;
 // The signal that asks this rank to save and stop, once there is one.
@@ -43,8 +50,14 @@ class Trainer {
 
   // Trains until the last epoch, or until a signal says stop; what it returns is the same on all
   // ranks but for its exit code. `on_progress` is called after every step on rank 0.
-  Summary run(const OnProgress& on_progress, InterruptedBy interrupted);
+  Summary run(const OnProgress& on_progress, const InterruptedBy& interrupted);
 
+  // The same in pieces, so that several runs can take turns on one world: one epoch, or what is
+  // left of it; false when there is none left. Only its own turns count in a run's seconds.
+  bool advance(const OnProgress& on_progress, InterruptedBy interrupted);
+  Summary finish();
+
+  const FlatModel& model() const;
   TrainOptions options() const;  // with everything given that counts
   bool finished() const;         // the checkpoint gone on from was that of a finished run
   std::optional<RunPlace> resumed() const;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/gather_text.h"
+#include "daso/comm/gather_text.h"
 
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/run_folder.h"
+
+#include <ATen/ATen.h>
+
+#include <array>
+#include <chrono>
+#include <ctime>
+
+#include "daso/base/error.h"
+
+namespace daso {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+// runs/2026-11-15-101530
+fs::path default_folder() {
+  const std::time_t now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
+  std::tm local{};
+  ::localtime_r(&now, &local);
+  std::array<char, 32> text{};
+  std::strftime(text.data(), text.size(), "%Y-%m-%d-%H%M%S", &local);
+  return fs::path(kRuns) / text.data();
+}
+
+}  // namespace
+
+fs::path agreed_folder(World& world, const fs::path& asked) {
+  constexpr std::int64_t kLongest = 4096;
+  const std::string own = (asked.empty() ? default_folder() : asked).string();
+  require(static_cast<std::int64_t>(own.size()) < kLongest, "--out is too long");
+  const at::Tensor text = at::zeros({kLongest}, at::kChar);
+  std::copy(own.begin(), own.end(), text.mutable_data_ptr<std::int8_t>());
+  world.everyone().broadcast(text, 0).wait(world.limit());
+  return reinterpret_cast<const char*>(text.const_data_ptr<std::int8_t>());
+}
+
+fs::path newest_run() {
+  fs::path newest;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(kRuns, error)) {
+    if (fs::exists(entry.path() / kConfigFile)) newest = std::max(newest, entry.path());
+  }
+  require(!newest.empty(), "--resume: there is no run in {}/; say which with --out", kRuns);
+  return newest;
+}
+
+}  // namespace daso

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+
+#include "daso/comm/world.h"
+
+namespace daso {
+
+inline constexpr const char* kRuns = "runs";
+inline constexpr const char* kConfigFile = "config.toml";
+
+// The folder for a run's output: what was asked for, else runs/<time>. Rank 0's, since every rank
+// has a clock of its own. All ranks call it together.
+std::filesystem::path agreed_folder(World& world, const std::filesystem::path& asked);
+
+// The run that --resume means where no --out says it: the newest in runs/. Throws ConfigError.
+std::filesystem::path newest_run();
+
+}  // namespace daso

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+// How a report writes text and numbers.
+namespace daso {
+
+// Text as it may stand in an element or between the quotes of an attribute. Bytes that are no UTF-8
+// become U+FFFD.
+std::string html_text(std::string_view text);
+
+// A path as a link: what a URL gives a meaning of its own is escaped, slashes are not.
+std::string link_to(const std::filesystem::path& path);
+
+// 1234567.891 with 1 decimal gives 1,234,567.9.
+std::string with_separators(double number, int decimals);
+
+// Three figures that count, whatever the size: 0.0123, 4.56, 78.9, 12,345.
+std::string short_number(double number);
+
+// 12.3 s
+std::string seconds_text(double seconds);
+// In powers of 1000: 29.6 MB.
+std::string bytes_text(double bytes);
+// 0.1934 gives 19.3 %.
+std::string percent_text(double share);
+// What people say for a time of two minutes and more: 4 min 12 s, 3 h 5 min; else "".
+std::string duration_text(double seconds);
+
+}  // namespace daso

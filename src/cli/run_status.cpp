@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/run_status.h"
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+namespace daso {
+namespace {
+
+using json = nlohmann::ordered_json;
+
+constexpr Seconds kBetween{1};
+
+double unix_seconds() {
+  return Seconds(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+json late_of(const std::optional<Late>& late, const Topology& topology) {
+  if (!late) return nullptr;
+  return {{"rank", late->rank},
+          {"node", topology.node_of(late->rank)},
+          {"step", late->step},
+          {"seconds", late->seconds}};
+}
+
+json ranks_of(const World& world, const std::vector<double>& worked) {
+  json list = json::array();
+  for (int rank = 0; rank < world.size(); ++rank) {
+    json one = {{"rank", rank},
+                {"node", world.topology().node_of(rank)},
+                {"host", world.host_of(rank)},
+                {"worked_seconds", nullptr}};
+    if (!worked.empty()) one["worked_seconds"] = worked[static_cast<std::size_t>(rank)];
+    list.push_back(std::move(one));
+  }
+  return list;
+}
+
+}  // namespace
+
+RunStatus::RunStatus(const World& world, const TrainOptions& options)
+    : world_(world), options_(options) {}
+
+void RunStatus::update(const Progress& now, double seconds_left) {
+  now_ = now;
+  seconds_left_ = seconds_left;
+  if (now.test) accuracy_ = now.test->accuracy;
+  if (written_ && since(*written_) < kBetween) return;
+  written_ = Clock::now();
+  write("running");
+}
+
+void RunStatus::end(const Summary& summary) {
+  seconds_left_ = 0;
+  write(summary.epochs >= options_.epochs ? "finished" : "stopped");
+}
+
+void RunStatus::write(const char* state) {
+  json status = {{"state", state},
+                 {"updated", unix_seconds()},
+                 {"strategy", options_.strategy},
+                 {"model", options_.model},
+                 {"data", options_.data},
+                 {"epoch", now_.when.epoch},
+                 {"epochs", now_.epochs},
+                 {"step", now_.when.step + 1},
+                 {"steps", now_.epochs * (now_.when.last + 1)},
+                 {"phase", name_of(now_.phase)},
+                 {"skip", now_.skip},
+                 {"wait", now_.wait},
+                 {"in_flight_for", now_.in_flight_for},
+                 {"train_loss", now_.loss},
+                 {"test_accuracy", nullptr},
+                 {"samples_per_second", now_.samples_per_second},
+                 {"wait_share", now_.wait_share},
+                 {"seconds", now_.seconds},
+                 {"seconds_left", seconds_left_},
+                 {"late", late_of(now_.late, world_.topology())},
+                 {"ranks", ranks_of(world_, now_.worked)}};
+  if (accuracy_) status["test_accuracy"] = *accuracy_;
+  // By rename, so that nobody reads half of it. Not synced: a crash may lose it. A full disk must
+  // not end a run for its sake.
+  const std::filesystem::path draft = options_.out / "status.json.part";
+  std::ofstream stream(draft);
+  stream << status.dump(1, ' ', false, json::error_handler_t::replace) << std::endl;
+  if (!stream.good()) return;
+  std::error_code ignored;
+  std::filesystem::rename(draft, options_.out / "status.json", ignored);
+}
+
+}  // namespace daso

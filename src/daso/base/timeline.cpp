@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daso/base/timeline.h"
+
+namespace daso {
+
+void Timeline::add(const Event& event) {
+  const std::lock_guard lock(mutex_);
+  events_.push_back(event);
+}
+
+std::vector<Event> Timeline::events() const {
+  const std::lock_guard lock(mutex_);
+  return events_;
+}
+
+}  // namespace daso

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "daso/metrics/trace.h"
+#include "daso/model/flat_model.h"
+#include "daso/train/checkpoint.h"
+#include "daso/train/control.h"
+#include "daso/train/tally.h"
+#include "daso/train/time_budget.h"
+#include "daso/train/trainer.h"
+
+namespace daso {
+
+// What a Trainer has: the loop in trainer.cpp, what a checkpoint keeps in trainer_state.cpp, what
+// people see in trainer_progress.cpp.
+struct Trainer::Body {
+  Body(World& the_world, const TrainOptions& the_options);
+
+  // The loop.
+  bool advance(const OnProgress& on_progress);
+  void train_epoch(int epoch, std::int64_t from, const OnProgress& on_progress);
+  Batch next_batch(const When& when);
+  double train_batch(const Batch& batch, const When& when);
+  void end_epoch(int epoch, const OnProgress& on_progress);
+  bool checkpoint_due(const When& when);
+  Wish own_wish() const;
+  double worked();
+
+  // What a checkpoint keeps.
+  void checkpoint(RunPlace at);
+  void resume();
+  void keep_if_best();
+
+  // What people see.
+  void follow(const Plan& done);
+  void follow(const Agreed& agreed);
+  void record_step(std::int64_t step);
+  double waited() const { return strategy->costs().wait_seconds + evaluation_wait; }
+  Progress progress(const When& when) const;
+  TimeSpent time_spent() const;
+  Summary finish();
+
+  World& world;
+  const TrainOptions options;
+  Datasets data;
+  std::shared_ptr<Network> network;
+  FlatModel model;
+  std::unique_ptr<Optimizer> optimizer;
+  LoaderOptions loading;
+  Loader loader;
+  Course course;
+  std::unique_ptr<Strategy> strategy;
+  Communicator& team;  // the ranks that train one model together: they are evaluated together
+  std::vector<Batch> test_part;
+  Control control;
+  CheckpointWriter checkpoints;
+  std::optional<Trace> trace;
+  InterruptedBy interrupted;
+
+  RunPlace place;               // the step to go on with
+  std::int64_t saved_step = 0;  // of the newest checkpoint; a run's beginning needs none
+  bool resumed = false;
+  bool stopping = false;
+  Tally tally;
+
+  // All below is of this process.
+  std::int64_t steps_here = 0;
+  TimeSpent spent;
+  double evaluation_wait = 0;
+  Clock::time_point active_since = Clock::now();  // other runs may have turns in between
+  Clock::time_point epoch_start = active_since;
+  Clock::time_point last_checkpoint = active_since;
+  Clock::time_point last_step = active_since;  // when it ended
+  double last_wait = 0;                        // waited() then
+  double epoch_wait = 0;                       // waited() at the epoch's beginning
+  std::int64_t epoch_steps = 0;
+  Plan plan;
+  std::int64_t skip = 0;  // of the last exchange that began; 0: none in this phase
+  int wait = 0;
+  std::int64_t in_flight_for = 0;  // steps since it began; 0: none is in flight
+  std::optional<std::int64_t> staleness;
+  Agreed last_agreed;
+  std::vector<Lateness> lateness;
+  std::vector<Mark> marks;
+};
+
+}  // namespace daso

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <ATen/ATen.h>
+
+#include "daso/base/error.h"
+#include "daso/model/safetensors.h"
+#include "daso/train/saved_model.h"
+#include "daso/train/trainer_body.h"
+
+namespace daso {
+namespace {
+
+// Its own copy of each.
+State copies_of(const torch::OrderedDict<std::string, at::Tensor>& tensors) {
+  State copies;
+  for (const auto& item : tensors) copies[item.key()] = item.value().detach().clone();
+  return copies;
+}
+
+}  // namespace
+
+void Trainer::Body::checkpoint(RunPlace at) {
+  const TimedSpan span(world.timeline(), Track::kCheckpoint, "take", at.step, spent.checkpoint);
+  last_checkpoint = Clock::now();
+  saved_step = at.step;
+  RunState state{.place = at, .model = options.model};
+  add_section(state.common, "model.", copies_of(network->named_parameters()));
+  add_section(state.common, "optimizer.", optimizer->state());
+  add_section(state.common, "input.", state_of(input_of(*data.train, loading.normalisation)));
+  add_section(state.own, "model.", copies_of(network->named_buffers()));
+  add_section(state.own, "strategy.", strategy->state());
+  add_section(state.own, "run.", state_of(tally));
+  checkpoints.write(std::move(state));
+}
+
+void Trainer::Body::resume() {
+  const auto folder = options.resume_from.empty() ? newest_checkpoint(options.out / "checkpoints")
+                                                  : std::optional(options.resume_from);
+  if (!folder) return;
+  const RunState state = read_checkpoint(*folder, world);
+  require(state.model == options.model, "{} is of a {}, this run has --model {}", folder->string(),
+          state.model, options.model);
+  State tensors = section(state.common, "model.");
+  tensors.merge(section(state.own, "model."));
+  model.load(tensors);
+  optimizer->load_state(section(state.common, "optimizer."));
+  strategy->load_state(section(state.own, "strategy."));
+  place = state.place;
+  saved_step = place.step;
+  tally = tally_in(section(state.own, "run."));
+  resumed = true;
+}
+
+void Trainer::Body::keep_if_best() {
+  if (tally.score.accuracy <= tally.best_accuracy) return;
+  tally.best_accuracy = tally.score.accuracy;
+  if (world.rank() != 0) return;
+  State tensors = copies_of(network->named_parameters());
+  tensors.merge(copies_of(network->named_buffers()));
+  write_tensors(options.out / "best.safetensors", tensors);
+}
+
+}  // namespace daso

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""trace.json of a run on two nodes of two ranks.
+
+Run as: trace_test.py DASO
+"""
+import collections
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+DASO = sys.argv.pop(1)
+EPOCHS, BATCHES, SKIP, WAIT = 3, 8, 3, 2
+
+
+class Trace(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory(prefix="daso-trace-")
+        cls.addClassCleanup(folder.cleanup)
+        cls.folder = pathlib.Path(folder.name) / "run"
+        cls.train(cls.folder)
+        cls.trace = json.loads((cls.folder / "trace.json").read_text())
+        cls.events = cls.trace["traceEvents"]
+
+    @staticmethod
+    def train(out: pathlib.Path, *flags: str) -> None:
+        subprocess.run([DASO, "train", "--data", "synthetic:train=512,test=64,size=8,channels=1",
+                        "--model", "mlp", "--batch-size", "16", "--epochs", str(EPOCHS),
+                        "--nodes", "2", "--ranks-per-node", "2", "--schedule", "fixed",
+                        "--skip", str(SKIP), "--wait", str(WAIT), "--warmup-epochs", "1",
+                        "--checkpoint-every", "1epochs", "--out", str(out), "--json", *flags],
+                       check=True, timeout=100, stdout=subprocess.DEVNULL)
+
+    def of(self, category: str, rank: int) -> list[dict]:
+        return [e for e in self.events if e.get("cat") == category and e["pid"] == rank]
+
+    def test_all_ranks_did_all_steps(self):
+        for rank in range(4):
+            steps = [e for e in self.of("training", rank) if e["name"].startswith("step")]
+            self.assertEqual([e["args"]["number"] for e in steps], list(range(EPOCHS * BATCHES)))
+            names = collections.Counter(e["name"] for e in self.of("training", rank))
+            for name in ("forward", "backward", "optimizer"):
+                self.assertEqual(names[name], EPOCHS * BATCHES, name)
+            self.assertEqual(len(self.of("data", rank)), EPOCHS * BATCHES)
+            self.assertEqual(len(self.of("evaluation", rank)), EPOCHS)
+            self.assertGreater(len(self.of("waiting", rank)), EPOCHS * BATCHES)
+            self.assertGreater(len(self.of("checkpoints", rank)), 0)
+
+    def test_events_lie_inside_their_step(self):
+        for rank in range(4):
+            steps = {e["args"]["number"]: e for e in self.of("training", rank) if e["name"].startswith("step")}
+            for event in self.of("training", rank):
+                if event["name"] not in ("forward", "backward", "optimizer"):
+                    continue
+                step = steps[event["args"]["number"]]
+                self.assertGreaterEqual(event["ts"], step["ts"])
+                self.assertLessEqual(event["ts"] + event["dur"], step["ts"] + step["dur"])
+
+    def test_exchanges_span_the_steps_that_they_were_hidden_behind(self):
+        for rank in range(4):
+            ends = {e["args"]["number"]: e["ts"] + e["dur"] for e in self.of("training", rank)
+                    if e["name"].startswith("step")}
+            flights = self.of("exchanges, start to merge", rank)
+            begun = [e for e in flights if e["ph"] == "b"]
+            # Two cycling epochs; starts after batches 0, 3 and 6, as skip is 3, and 7 ends the epoch.
+            self.assertEqual(len(begun), 6)
+            for begin in begun:
+                end = next(e for e in flights if e["ph"] == "e" and e["id"] == begin["id"])
+                hidden = [step for step, moment in ends.items() if begin["ts"] < moment < end["ts"]]
+                self.assertIn(len(hidden), (1, WAIT))  # 1: cut short by the epoch's end
+
+    def test_arrows_come_in_pairs_between_nodes(self):
+        begins = {e["id"]: e for e in self.events if e["ph"] == "s"}
+        ends = {e["id"]: e for e in self.events if e["ph"] == "f"}
+        self.assertEqual(set(begins), set(ends))
+        self.assertEqual(len(begins), 6 * 2 * 4)  # exchanges, there and back, ranks
+        slack = 2 * self.trace["otherData"]["clock_error_microseconds"]
+        for name, begin in begins.items():
+            self.assertNotEqual(begin["pid"] // 2, ends[name]["pid"] // 2)
+            self.assertLess(begin["ts"], ends[name]["ts"] + slack, name)
+
+    def test_a_range_of_steps_is_kept_alone(self):
+        out = self.folder.parent / "part"
+        self.train(out, "--trace", "steps=5..9")
+        events = json.loads((out / "trace.json").read_text())["traceEvents"]
+        steps = sorted({e["args"]["number"] for e in events if e["name"].startswith("step ")})
+        self.assertEqual(steps, [5, 6, 7, 8])
+        out = self.folder.parent / "none"
+        self.train(out, "--trace", "none")
+        self.assertFalse((out / "trace.json").exists())
+
+
+if __name__ == "__main__":
+    unittest.main()
