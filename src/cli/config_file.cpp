@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <filesystem>
+#include <set>
 
 #include "daso/base/error.h"
 #include "daso/base/text.h"
@@ -46,9 +47,11 @@ void apply_config_file(CLI::App& app, const std::string& path,
   } catch (const CLI::Error& error) {
     throw ConfigError(fmt::format("{} cannot be understood: {}", path, error.what()));
   }
+  std::set<std::string> seen;
   for (const CLI::ConfigItem& item : items) {
     require(item.parents.empty(), "{}: [{}]: this file has no sections", path,
             fmt::format("{}", item.fullname()));
+    require(seen.insert(item.name).second, "{}: '{}' is given twice", path, item.name);
     CLI::Option& option = option_of(app, item.name, path);
     if (option.count() > 0) continue;
     if (std::find(except.begin(), except.end(), item.name) != except.end()) continue;
@@ -58,8 +61,12 @@ void apply_config_file(CLI::App& app, const std::string& path,
               "{}: '{}' is true or false", path, item.name);
       if (item.inputs[0] == "false") continue;
     }
-    option.add_result(item.inputs);
-    option.run_callback();
+    try {
+      option.add_result(item.inputs);
+      option.run_callback();
+    } catch (const CLI::Error& error) {
+      throw ConfigError(fmt::format("{}: '{}': {}", path, item.name, error.what()));
+    }
   }
 }
 

@@ -68,7 +68,7 @@ std::string with_separators(double number, int decimals) {
   if (!std::isfinite(number)) return not_finite();
   std::string digits = fmt::format("{:.{}f}", std::abs(number), decimals);
   const std::size_t point = std::min(digits.find('.'), digits.size());
-  for (std::size_t at = point; at > 3;) digits.insert(at -= 3, ",");
+  for (std::size_t at = point; at > 3;) digits.insert(at -= 3, 1, ',');
   return fmt::format("{}{}", number < 0 ? "-" : "", digits);
 }
 

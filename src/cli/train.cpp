@@ -8,7 +8,6 @@
 #include "cli/command.h"
 #include "cli/config_file.h"
 #include "cli/run_folder.h"
-#include "cli/run_report.h"
 #include "cli/train_flags.h"
 #include "cli/train_report.h"
 #include "daso/base/error.h"
@@ -85,7 +84,6 @@ int train(World& world, TrainCommand command) {
       trainer.run([&](const Progress& now) { (*report)(now); }, [&] { return interrupt.signal(); });
   if (!first) return summary.exit;
   report->end(summary);
-  write_report({out}, out / "report.html");
   if (command.json) {
     fmt::print("{}", text_of(summary));
   } else {

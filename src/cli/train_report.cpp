@@ -6,8 +6,10 @@
 
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <utility>
 #include <vector>
 
+#include "cli/run_report.h"
 #include "daso/base/error.h"
 #include "daso/model/large_tensor.h"
 
@@ -135,12 +137,22 @@ void TrainReport::operator()(const Progress& now) {
 void TrainReport::end(const Summary& summary) {
   std::ofstream(options_.out / "summary.json") << text_of(summary);
   status_.end(summary);
+  try {
+    write_report({options_.out}, options_.out / "report.html");
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "daso: warning: no report: {}\n", error.what());
+  }
 }
 
 void TrainReport::record(const Progress& now) {
   metrics_ << record_of(now).dump() << std::endl;
-  put_scalars(board_, now);
-  if (now.test && options_.histograms) record_histograms(now.when.step);
+  // A full disk must not end a run for the sake of a picture.
+  try {
+    put_scalars(board_, now);
+    if (now.test && options_.histograms) record_histograms(now.when.step);
+  } catch (const Error& error) {
+    if (!std::exchange(warned_, true)) fmt::print(stderr, "daso: warning: {}\n", error.what());
+  }
 }
 
 void TrainReport::record_histograms(std::int64_t step) {

@@ -39,6 +39,7 @@ class TrainReport {
   std::ofstream metrics_;
   TensorBoardFile board_;
   RunStatus status_;
+  bool warned_ = false;  // that TensorBoard's file cannot be written
   const bool quiet_;
   const bool terminal_;
   const Clock::time_point begin_ = Clock::now();

@@ -35,7 +35,7 @@ class Trace(unittest.TestCase):
                        check=True, timeout=100, stdout=subprocess.DEVNULL)
 
     def of(self, category: str, rank: int) -> list[dict]:
-        return [e for e in self.events if e.get("cat") == category and e["pid"] == rank]
+        return [e for e in self.events if e.get("cat") == category and e["pid"] == rank + 1]
 
     def test_all_ranks_did_all_steps(self):
         for rank in range(4):
@@ -68,7 +68,7 @@ class Trace(unittest.TestCase):
             # Two cycling epochs; starts after batches 0, 3 and 6, as skip is 3, and 7 ends the epoch.
             self.assertEqual(len(begun), 6)
             for begin in begun:
-                end = next(e for e in flights if e["ph"] == "e" and e["id"] == begin["id"])
+                end = next(e for e in flights if e["ph"] == "e" and e["id2"] == begin["id2"])
                 hidden = [step for step, moment in ends.items() if begin["ts"] < moment < end["ts"]]
                 self.assertIn(len(hidden), (1, WAIT))  # 1: cut short by the epoch's end
 
@@ -79,8 +79,16 @@ class Trace(unittest.TestCase):
         self.assertEqual(len(begins), 6 * 2 * 4)  # exchanges, there and back, ranks
         slack = 2 * self.trace["otherData"]["clock_error_microseconds"]
         for name, begin in begins.items():
-            self.assertNotEqual(begin["pid"] // 2, ends[name]["pid"] // 2)
+            self.assertNotEqual((begin["pid"] - 1) // 2, (ends[name]["pid"] - 1) // 2)
             self.assertLess(begin["ts"], ends[name]["ts"] + slack, name)
+
+    def test_viewers_tell_rows_and_arrows_apart(self):
+        """What Perfetto wants: whole numbers for arrows, threads that no process has the number of."""
+        processes = {e["pid"] for e in self.events}
+        threads = {e["tid"] for e in self.events}
+        self.assertFalse(processes & threads)
+        self.assertNotIn(0, processes | threads)
+        self.assertTrue(all(isinstance(e["id"], int) for e in self.events if e["ph"] in "sf"))
 
     def test_a_range_of_steps_is_kept_alone(self):
         out = self.folder.parent / "part"

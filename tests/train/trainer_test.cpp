@@ -232,6 +232,51 @@ TEST(Checkpoint, DamagedPartsAreRefusedByName) {
   EXPECT_ANY_THROW(train(options));
 }
 
+// Whatever is in a manifest: it is understood, or refused with a ConfigError that names it.
+TEST(Checkpoint, DamagedManifestsAreUnderstoodOrRefused) {
+  const ScratchFolder folder;
+  TrainOptions options = small_run(folder.path());
+  options.epochs = 1;
+  train(options);
+  const fs::path checkpoint = newest_checkpoint(folder.path() / "checkpoints").value();
+  const std::string whole = bytes_of(checkpoint / "manifest.json");
+  std::mt19937 dice(5);
+  int refused = 0;
+  for (int attempt = 0; attempt < 3000; ++attempt) {
+    std::string text = whole;
+    const std::size_t place = dice() % text.size();
+    switch (dice() % 3) {
+      case 0:
+        text[place] = static_cast<char>(dice() % 256);
+        break;
+      case 1:
+        text.erase(place, 1 + dice() % 40);
+        break;
+      default:
+        text.insert(place, text.substr(dice() % text.size(), 1 + dice() % 40));
+    }
+    std::ofstream(checkpoint / "manifest.json", std::ios::binary) << text;
+    try {
+      const Manifest manifest = read_manifest(checkpoint);
+      EXPECT_GE(manifest.place.epoch, 0);
+      read_part(checkpoint, manifest, "rank-0.safetensors");
+    } catch (const ConfigError& error) {
+      ++refused;
+      EXPECT_THAT(error.what(), HasSubstr(checkpoint.string()));
+    }
+  }
+  EXPECT_GT(refused, 1000);
+}
+
+TEST(Options, TracesAreUnderstoodOrRefused) {
+  EXPECT_EQ(parse_trace("--trace", "steps=100..200")->first, 100);
+  EXPECT_EQ(parse_trace("--trace", "steps=100..200")->end, 200);
+  EXPECT_FALSE(parse_trace("--trace", "none"));
+  for (const char* wrong : {"", "steps", "steps=3", "steps=5..5", "steps=-1..4", "100..200"}) {
+    EXPECT_THROW(parse_trace("--trace", wrong), ConfigError) << wrong;
+  }
+}
+
 TEST(Options, TextsOfEveryAreUnderstoodOrRefused) {
   EXPECT_EQ(parse_every("--f", "5steps"), (Every{5, Every::Unit::kSteps}));
   EXPECT_EQ(parse_every("--f", "1epochs"), (Every{1, Every::Unit::kEpochs}));

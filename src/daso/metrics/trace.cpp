@@ -31,72 +31,92 @@ constexpr std::array<Row, kTracks> kRows = {Row{"training", false},
 
 double seconds_of(Clock::time_point time) { return Seconds(time.time_since_epoch()).count(); }
 
+// Perfetto takes a thread that has the process's number for its main one, and number 0 too.
+int process_of(int rank) { return rank + 1; }
+std::int64_t thread_of(Track track) {
+  constexpr std::int64_t kAboveAllProcesses = 1000000;
+  return kAboveAllProcesses + static_cast<std::int64_t>(track);
+}
+
 // Events of one rank as text: JSON objects with commas between them.
 class Writer {
  public:
-  Writer(int rank, const World& world) : rank_(rank) {
+  explicit Writer(const World& world) : rank_(world.rank()), ranks_(world.size()) {
     const Topology& topology = world.topology();
-    meta("process_name", 0,
-         fmt::format("node {} rank {} on {}", topology.node_of(rank), rank, world.host_of(rank)));
-    put({{"ph", "M"},
-         {"name", "process_sort_index"},
-         {"pid", rank},
-         {"args", {{"sort_index", rank}}}});
+    meta(
+        "process_name", Track::kTraining, "name",
+        fmt::format("node {} rank {} on {}", topology.node_of(rank_), rank_, world.host_of(rank_)));
+    meta("process_sort_index", Track::kTraining, "sort_index", rank_);
     for (std::size_t track = 0; track < kTracks; ++track) {
-      meta("thread_name", track, kRows[track].name);
+      meta("thread_name", static_cast<Track>(track), "name", kRows[track].name);
+      meta("thread_sort_index", static_cast<Track>(track), "sort_index", track);
     }
   }
 
   void slice(const Event& event, double begin, double end) {
-    const auto track = static_cast<std::size_t>(event.track);
-    json one = {{"name", name_of(event)},
-                {"cat", kRows[track].name},
-                {"pid", rank_},
-                {"tid", track},
-                {"ts", begin},
-                {"args", {{"number", event.number}}}};
-    if (!kRows[track].overlaps) {
-      one["ph"] = "X";
+    const Row& row = kRows[static_cast<std::size_t>(event.track)];
+    json one = event_at("X", name_of(event), event.track, begin);
+    one["cat"] = row.name;
+    one["args"] = {{"number", event.number}};
+    if (!row.overlaps) {
       one["dur"] = end - begin;
       put(one);
       return;
     }
     one["ph"] = "b";
-    one["id"] = fmt::format("{}.{}", rank_, ++asynchronous_);
+    one["id2"] = {{"local", fmt::format("{}", ++asynchronous_)}};
     put(one);
     one["ph"] = "e";
     one["ts"] = end;
     put(one);
   }
 
-  // An arrow from the beginning on one rank to the end on another; both ranks know its name.
+  // An arrow from the beginning on one rank to the end on another.
   void arrows(const Event& event, double begin, double end) {
     for (const int peer : *event.talked_to) {
       if (peer == rank_) continue;
-      arrow("s", event, begin, fmt::format("{} {} {}-{}", event.name, event.number, rank_, peer));
-      arrow("f", event, end, fmt::format("{} {} {}-{}", event.name, event.number, peer, rank_));
+      arrow("s", event, begin, number_of(event, rank_, peer));
+      arrow("f", event, end, number_of(event, peer, rank_));
     }
   }
 
   void mark(const std::string& text, double at) {
-    put({{"ph", "i"}, {"s", "p"}, {"name", text}, {"pid", rank_}, {"tid", 0}, {"ts", at}});
+    json one = event_at("i", text, Track::kTraining, at);
+    one["s"] = "p";  // as high as the process
+    put(one);
   }
 
   std::string text() && { return std::move(text_); }
 
  private:
   static std::string name_of(const Event& event) {
-    // What repeats in every step is easier to read without its number.
-    const bool of_step = event.track <= Track::kData && std::string_view(event.name) != "step";
-    return of_step ? std::string(event.name) : fmt::format("{} {}", event.name, event.number);
+    // Viewers give every name among events that overlap a row of its own, and what repeats in every
+    // step is easier to read without its number.
+    const bool numbered = std::string_view(event.name) == "step" || event.track == Track::kExchange;
+    return numbered ? fmt::format("{} {}", event.name, event.number) : std::string(event.name);
   }
-  void meta(const char* what, std::size_t track, const std::string& name) {
-    put({{"ph", "M"}, {"name", what}, {"pid", rank_}, {"tid", track}, {"args", {{"name", name}}}});
+  // Of an arrow: both of its ranks find the same, and no other arrow has it.
+  std::int64_t number_of(const Event& event, int from, int to) const {
+    const bool back = std::string_view(event.name) == "send back";
+    return ((2 * event.number + (back ? 1 : 0)) * ranks_ + from) * ranks_ + to;
   }
-  void arrow(const char* end, const Event& event, double at, const std::string& id) {
-    json one = {{"ph", end}, {"name", event.name}, {"cat", "between nodes"},
-                {"id", id},  {"pid", rank_},       {"tid", static_cast<int>(event.track)},
-                {"ts", at}};
+  json event_at(const char* kind, const std::string& name, Track track, double at) const {
+    return {{"ph", kind},
+            {"name", name},
+            {"pid", process_of(rank_)},
+            {"tid", thread_of(track)},
+            {"ts", at}};
+  }
+  template <typename Value>
+  void meta(const char* what, Track track, const char* field, const Value& value) {
+    json one = event_at("M", what, track, 0);
+    one["args"] = {{field, value}};
+    put(one);
+  }
+  void arrow(const char* end, const Event& event, double at, std::int64_t number) {
+    json one = event_at(end, event.name, event.track, at);
+    one["cat"] = "between nodes";
+    one["id"] = number;
     if (*end == 'f') one["bp"] = "e";  // at the slice that ends there, not at the next one
     put(one);
   }
@@ -106,6 +126,7 @@ class Writer {
   }
 
   const int rank_;
+  const int ranks_;
   std::int64_t asynchronous_ = 0;
   std::string text_;
 };
@@ -129,7 +150,7 @@ double Trace::moment(Clock::time_point time) const {
 void Trace::write(const std::filesystem::path& file, const std::vector<Mark>& marks) {
   end_ = seconds_of(Clock::now());
   last_ = clock_offsets(world_);
-  Writer writer(world_.rank(), world_);
+  Writer writer(world_);
   for (const Event& event : world_.timeline().events()) {
     const double begin = moment(event.begin);
     const double end = moment(event.end);

@@ -201,6 +201,10 @@ Manifest read_manifest(const fs::path& checkpoint) {
         .place = {.epoch = found.at("epoch"), .batch = found.at("batch"), .step = found.at("step")},
         .model = found.at("model"),
         .nodes = found.at("nodes")};
+    const RunPlace& place = manifest.place;
+    require(place.epoch >= 0 && place.batch >= 0 && place.step >= 0,
+            "{} is damaged: epoch {}, batch {}, step {}", path.string(), place.epoch, place.batch,
+            place.step);
     for (const json& part : found.at("parts")) {
       manifest.parts.push_back({part.at("name"), part.at("bytes"), part.at("checksum")});
     }
