@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What measuring costs: an event of the timeline, recorded or not, and what a step has of them.
-#include <benchmark/benchmark.h>
-
 #include "daso/base/timeline.h"
+
+#include <benchmark/benchmark.h>
 
 namespace daso {
 namespace {

@@ -4,8 +4,8 @@
 #include <numeric>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
-#include "daso/comm/gather_text.h"
 #include "daso/comm/backend.h"
+#include "daso/comm/gather_text.h"
 #include "daso/comm/rendezvous.h"
 
 namespace daso {

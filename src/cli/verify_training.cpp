@@ -4,9 +4,9 @@
 #include <ATen/ATen.h>
 #include <torch/nn/module.h>
 
-#include "daso/comm/gather_text.h"
 #include "cli/training_check.h"
 #include "daso/base/error.h"
+#include "daso/comm/gather_text.h"
 #include "daso/global/course.h"
 #include "daso/global/digest.h"
 #include "daso/optim/sgd.h"

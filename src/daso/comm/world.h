@@ -90,8 +90,8 @@ class World {
 // The main function of a rank: joins the world, runs the body, leaves. Prints what went wrong and
 // returns the exit code of docs/errors.md. Leaves by _Exit when the world is broken.
 int rank_main(const WorldOptions& options, const std::function<int(World&)>& body);
-// The same with the options' defaults, in the world that the launcher's variables tell of (daso run,
-// torchrun, mpirun, srun); without any a world of one.
+// The same with the options' defaults, in the world that the launcher's variables tell of (daso
+// run, torchrun, mpirun, srun); without any a world of one.
 int rank_main(const std::function<int(World&)>& body);
 
 }  // namespace daso
