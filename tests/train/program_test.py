@@ -96,7 +96,10 @@ class Program(unittest.TestCase):
     def test_a_full_disk_leaves_the_checkpoint_before(self):
         disk = self.folder / "disk"
         disk.mkdir()
-        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=9m", "tmpfs", str(disk)], check=True)
+        mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=9m", "tmpfs", str(disk)],
+                                 text=True, capture_output=True)
+        if mounted.returncode != 0:
+            self.skipTest(f"a small disk cannot be mounted: {mounted.stderr}")
         self.addCleanup(subprocess.run, ["umount", str(disk)], check=True)
         run = disk / "run"
         self.train("whole")
