@@ -3,6 +3,7 @@
 
 #include <filesystem>
 
+#include "cli/terminal.h"
 #include "daso/base/error.h"
 #include "daso/comm/backend.h"
 #include "daso/comm/network.h"
@@ -37,7 +38,11 @@ int on_ranks(const RankJob& job, const Invocation& invocation,
   if (!place) {
     const std::vector<int> ranks = ranks_of_nodes(job.flags, job.shape);
     const bool alone = ranks.size() == 1 && ranks.front() == 1 && job.flags.cluster.empty();
-    if (!alone) return start_ranks(launch_options(job.flags, job.shape), invocation);
+    if (!alone) {
+      LaunchOptions options = launch_options(job.flags, job.shape);
+      options.columns = terminal_columns();
+      return start_ranks(std::move(options), invocation);
+    }
   }
   WorldOptions options = world_options(job.flags, place.value_or(Place{}));
   options.configuration = text_of(job);

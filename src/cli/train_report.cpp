@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/train_report.h"
 
-#include <sys/ioctl.h>
-#include <unistd.h>
-
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <utility>
 #include <vector>
 
 #include "cli/run_report.h"
+#include "cli/terminal.h"
 #include "daso/base/error.h"
 #include "daso/model/large_tensor.h"
 
@@ -82,13 +80,6 @@ std::string records_before(const fs::path& file, std::int64_t step) {
   return kept;
 }
 
-int terminal_width() {
-  constexpr int kUsual = 80;
-  winsize size{};
-  const bool known = ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
-  return known ? size.ws_col : kUsual;
-}
-
 std::string cadence_in(const Progress& now) {
   if (now.skip == 0) return name_of(now.phase);
   std::string text = fmt::format("{} {}", name_of(now.phase), now.skip);
@@ -114,7 +105,7 @@ TrainReport::TrainReport(const World& world, const TrainOptions& options, const 
       board_(options.out, place_.step),
       status_(world, options),
       quiet_(quiet),
-      terminal_(::isatty(STDOUT_FILENO) == 1) {
+      columns_(terminal_columns()) {
   const fs::path file = options.out / "metrics.jsonl";
   const std::string kept = records_before(file, place_.step);
   metrics_.open(file);
@@ -128,7 +119,7 @@ void TrainReport::operator()(const Progress& now) {
   if (quiet_) return;
   if (now.test) {
     show_epoch(now);
-  } else if (terminal_ && since(last_) > kBetweenBars) {
+  } else if (columns_ && since(last_) > kBetweenBars) {
     last_ = Clock::now();
     show_bar(now);
   }
@@ -170,7 +161,7 @@ void TrainReport::show_epoch(const Progress& now) const {
   fmt::print(
       "{}epoch {:3} of {}  {:12}  loss {:.4f}  test loss {:.4f}  accuracy {:.4f}  "
       "{:.0f} samples/s  waiting {:.1f} %{}\n",
-      terminal_ ? "\r\033[K" : "", now.when.epoch + 1, now.epochs, cadence_in(now), now.loss,
+      columns_ ? "\033[K" : "", now.when.epoch + 1, now.epochs, cadence_in(now), now.loss,
       now.test->loss, now.test->accuracy, now.samples_per_second, 100 * now.wait_share,
       late_in(now));
   std::fflush(stdout);
@@ -189,8 +180,9 @@ void TrainReport::show_bar(const Progress& now) {
       now.in_flight_for > 0 ? fmt::format(" exchange in flight for {}", now.in_flight_for) : "",
       now.loss, now.samples_per_second, 100 * now.wait_share, late_in(now));
   // A bar that wraps cannot be drawn over.
-  bar.resize(std::min(bar.size(), static_cast<std::size_t>(terminal_width() - 1)));
-  fmt::print("\r\033[K{}", bar);
+  bar.resize(std::min(bar.size(), static_cast<std::size_t>(*columns_ - 1)));
+  // The carriage return at the end: what comes next is written over it.
+  fmt::print("\033[K{}\r", bar);
   std::fflush(stdout);
 }
 

@@ -41,7 +41,7 @@ class TrainReport {
   RunStatus status_;
   bool warned_ = false;  // that TensorBoard's file cannot be written
   const bool quiet_;
-  const bool terminal_;
+  const std::optional<int> columns_;  // of a terminal; none: there is none
   const Clock::time_point begin_ = Clock::now();
   Clock::time_point last_ = begin_;
 };

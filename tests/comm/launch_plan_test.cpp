@@ -47,6 +47,19 @@ TEST(LaunchPlan, TellsARankWhatItReadsBackAsItsPlace) {
   EXPECT_EQ(told.at("PATH"), "/bin");
 }
 
+TEST(LaunchPlan, TellsRankZeroAloneOfATerminal) {
+  LaunchOptions drawing = options({2});
+  const Environment inherited = {{kColumnsVariable, "7"}};  // of an outer job
+  const auto told = [&](int rank) {
+    return find(rank_environment(inherited, drawing, {rank, 0, rank}, {{"127.0.0.1", 1}, ""}),
+                kColumnsVariable);
+  };
+  EXPECT_FALSE(told(0));
+  drawing.columns = 120;
+  EXPECT_EQ(told(0), "120");
+  EXPECT_FALSE(told(1));
+}
+
 TEST(LaunchPlan, LeavesTheUsersThreadSettingsAlone) {
   Environment environment = {{"OMP_NUM_THREADS", "4"}};
   add_thread_defaults(environment);

@@ -3,14 +3,19 @@
 
 Run as: program_test.py DASO PYTHON_WITH_TORCH
 """
+import fcntl
 import json
 import os
 import pathlib
+import pty
+import re
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
+import termios
 import time
 import unittest
 
@@ -86,6 +91,28 @@ class Program(unittest.TestCase):
         self.assertEqual(steps, sorted(set(steps)))
         done = daso("train", "--resume", "--out", str(run))
         self.assertIn("this run is finished", done.stdout)
+
+    def test_draws_a_bar_on_a_terminal(self):
+        """Also where a launcher stands between the ranks and the terminal."""
+        for ranks in ("2", "1"):
+            terminal, end = pty.openpty()
+            fcntl.ioctl(end, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 100, 0, 0))
+            job = subprocess.Popen([DASO, "train", *JOB[:6], "--nodes", "1", "--ranks-per-node", ranks,
+                                    "--epochs", "60", "--out", str(self.folder / f"run{ranks}")],
+                                   stdout=end, stderr=subprocess.DEVNULL)
+            os.close(end)
+            shown = b""
+            try:
+                while piece := os.read(terminal, 65536):
+                    shown += piece
+            except OSError:
+                pass  # how a terminal ends
+            os.close(terminal)
+            self.assertEqual(job.wait(timeout=60), 0)
+            bars = re.findall(r"epoch \d+ of 60 \[#*\.*\] .* left[^\r\n]*", shown.decode())
+            self.assertGreater(len(bars), 1, shown[-2000:])
+            self.assertLess(max(map(len, bars)), 100)
+            self.assertNotIn("[0.0]", shown.decode())
 
     def test_a_folder_with_a_run_is_not_written_over(self):
         self.train("run", epochs=1)

@@ -22,7 +22,11 @@ struct LaunchOptions {
   Seconds grace{5};                  // from asking a rank to end (SIGTERM) to killing it
   bool keep_survivors = false;       // a lost rank does not end the others
   std::vector<std::string> command;  // program and arguments
+  // The width of a terminal that rank 0 may draw on: its output then passes as it is, without a
+  // prefix, and a variable of this name tells it the width.
+  std::optional<int> columns;
 };
+inline constexpr const char* kColumnsVariable = "DASO_COLUMNS";
 
 // Starts the ranks as processes of this machine, passes their output and our signals on, hosts
 // their store and waits for all of them. Returns the exit code of the job:

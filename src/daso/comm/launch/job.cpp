@@ -54,7 +54,10 @@ const Namespaces* Job::home_of(const RankSpot& spot) const {
 
 void Job::listen_to(const RankSpot& spot, FileDescriptor output, FileDescriptor error) {
   LastLines* last = &last_lines_[spot.rank];
-  if (terminal_) {
+  if (spot.rank == 0 && options_.columns) {
+    // A drawing is not worth keeping.
+    pass_on(std::move(output), {&output_, nullptr, ""});
+  } else if (terminal_) {
     pass_on(std::move(output), {&output_, last, spot.prefix()});
   } else if (spot.rank == 0) {
     pass_on(std::move(output), {&output_, last, ""});

@@ -85,6 +85,10 @@ Environment rank_environment(Environment inherited, const LaunchOptions& options
   environment["DASO_NODE"] = spot.node_name();
   environment["DASO_JOB_TOKEN"] = job.token;
   environment["DASO_LAUNCHER"] = "daso";
+  environment.erase(kColumnsVariable);
+  if (options.columns && spot.rank == 0) {
+    environment[kColumnsVariable] = std::to_string(*options.columns);
+  }
   add_thread_defaults(environment);
   return inherited;
 }
