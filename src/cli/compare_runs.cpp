@@ -91,6 +91,7 @@ void advance(World& world, Run& run, const CompareOptions& options) {
 std::vector<Run> train_all(World& world, const CompareOptions& options, int seed, bool quiet) {
   const std::vector<Candidate> all = with_bound(options.candidates);
   std::vector<Run> runs;
+  runs.reserve(all.size());
   for (const Candidate& candidate : all) runs.push_back(begin(world, candidate, options, seed));
   if (world.rank() == 0) {
     // Only now: a report refers to its run, which must not move any more.

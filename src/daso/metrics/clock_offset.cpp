@@ -44,6 +44,7 @@ std::vector<ClockOffset> clock_offsets(World& world) {
   }
   ranks.broadcast(all, 0).wait(world.limit());
   std::vector<ClockOffset> offsets;
+  offsets.reserve(static_cast<std::size_t>(world.size()));
   for (int rank = 0; rank < world.size(); ++rank) {
     offsets.push_back({all[rank][0].item<double>(), all[rank][1].item<double>()});
   }

@@ -34,7 +34,7 @@ Agreed Control::after_step(std::int64_t step, Wish own, double worked) {
   worked_[static_cast<std::size_t>(step % kInterval)] = worked;
   ++steps_;
   if (step % kInterval != 0) return {};
-  const Agreed agreed = collecting_ ? collected() : Agreed{};
+  Agreed agreed = collecting_ ? collected() : Agreed{};
   const at::Tensor mine = at::empty({1, kRow}, at::kDouble);
   auto* row = mine.mutable_data_ptr<double>();
   row[0] = static_cast<double>(own);
