@@ -91,6 +91,10 @@ class Program(unittest.TestCase):
         self.assertEqual(steps, sorted(set(steps)))
         done = daso("train", "--resume", "--out", str(run))
         self.assertIn("this run is finished", done.stdout)
+        # Another number of ranks, from the beginning of an epoch, and it is said.
+        done = daso("train", "--resume", "--out", str(run), "--epochs", "5", "--nodes", "2",
+                    "--ranks-per-node", "1")
+        self.assertIn("going on with 2 ranks on 2 nodes from the beginning of epoch 5", done.stderr)
 
     def test_draws_a_bar_on_a_terminal(self):
         """Also where a launcher stands between the ranks and the terminal."""

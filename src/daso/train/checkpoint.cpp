@@ -239,6 +239,7 @@ RunState read_checkpoint(const fs::path& checkpoint, const World& world) {
           world.topology().nodes());
   RunState state{.place = manifest.place,
                  .model = manifest.model,
+                 .other_ranks = !same,
                  .common = read_part(checkpoint, manifest, node_part(same ? world.node() : 0)),
                  .own = read_part(checkpoint, manifest, rank_part(same ? world.rank() : 0))};
   if (!same) {

@@ -25,8 +25,9 @@ struct RunPlace {
 
 struct RunState {
   RunPlace place;
-  std::string model;  // name of its network
-  State common;       // equal on the ranks of a node
+  std::string model;         // name of its network
+  bool other_ranks = false;  // it was written by another number of ranks or nodes
+  State common;              // equal on the ranks of a node
   State own;
 };
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <ATen/ATen.h>
 
+#include <cstdio>
+
 #include "daso/base/error.h"
 #include "daso/model/safetensors.h"
 #include "daso/train/saved_model.h"
@@ -39,6 +41,13 @@ void Trainer::Body::resume() {
   const RunState state = read_checkpoint(*folder, world);
   require(state.model == options.model, "{} is of a {}, this run has --model {}", folder->string(),
           state.model, options.model);
+  if (state.other_ranks && world.rank() == 0) {
+    fmt::print(
+        stderr,
+        "daso: {} was written by another number of ranks or nodes; going on with {} ranks on "
+        "{} nodes from the beginning of epoch {}\n",
+        folder->string(), world.size(), world.topology().nodes(), state.place.epoch + 1);
+  }
   State tensors = section(state.common, "model.");
   tensors.merge(section(state.own, "model."));
   model.load(tensors);
