@@ -181,6 +181,25 @@ TEST(Trainer, AccumulationEqualsALargerBatch) {
   EXPECT_NEAR(train(options)[0].train_loss, whole, 1e-4);
 }
 
+// Averaging parameters instead of gradients would miss this by far with AdamW.
+TEST(Trainer, BlockingPhasesWithAdamwEqualOneRankWithTheWholeBatch) {
+  const ScratchFolder two;
+  const ScratchFolder one;
+  TrainOptions options = small_run(two.path());
+  options.optimizer.name = "adamw";
+  options.strategy = "daso";
+  options.warmup_epochs = options.epochs;  // blocks throughout
+  const Summary nodes = train(options)[0];
+  options.out = one.path();
+  options.strategy = "none";
+  options.warmup_epochs.reset();
+  options.batch_size *= 2;
+  const Summary alone = train(options, {.nodes = {"a"}})[0];
+  EXPECT_EQ(nodes.steps, alone.steps);
+  EXPECT_NEAR(nodes.train_loss, alone.train_loss, 1e-4);
+  EXPECT_NEAR(nodes.test_loss, alone.test_loss, 1e-3);
+}
+
 TEST(Trainer, AnotherNumberOfRanksGoesOnFromAnEpochsBeginning) {
   const ScratchFolder first;
   TrainOptions options = small_run(first.path());
