@@ -31,7 +31,8 @@ class Trace(unittest.TestCase):
                         "--model", "mlp", "--batch-size", "16", "--epochs", str(EPOCHS),
                         "--nodes", "2", "--ranks-per-node", "2", "--schedule", "fixed",
                         "--skip", str(SKIP), "--wait", str(WAIT), "--warmup-epochs", "1",
-                        "--checkpoint-every", "1epochs", "--out", str(out), "--json", *flags],
+                        *([] if "--checkpoint-every" in flags else ["--checkpoint-every", "1epochs"]),
+                        "--out", str(out), "--json", *flags],
                        check=True, timeout=100, stdout=subprocess.DEVNULL)
 
     def of(self, category: str, rank: int) -> list[dict]:
@@ -89,6 +90,17 @@ class Trace(unittest.TestCase):
         self.assertFalse(processes & threads)
         self.assertNotIn(0, processes | threads)
         self.assertTrue(all(isinstance(e["id"], int) for e in self.events if e["ph"] in "sf"))
+
+    def test_a_run_that_goes_on_in_mid_flight_has_no_event_before_its_beginning(self):
+        whole, rest = self.folder.parent / "whole", self.folder.parent / "rest"
+        self.train(whole, "--keep", "100", "--checkpoint-every", "1steps")
+        # Step 9 follows the first start of the second epoch; it is merged two steps later.
+        self.train(rest, "--resume", str(whole / "checkpoints/step-000000010"))
+        trace = json.loads((rest / "trace.json").read_text())
+        events = trace["traceEvents"]
+        self.assertGreater(sum(e.get("cat") == "exchanges, start to merge" for e in events), 0)
+        error = trace["otherData"]["clock_error_microseconds"]
+        self.assertGreaterEqual(min(e["ts"] for e in events), -error)
 
     def test_a_range_of_steps_is_kept_alone(self):
         out = self.folder.parent / "part"

@@ -321,6 +321,7 @@ void Exchange::load_state(const State& state, bool in_flight) {
   restore(state, "exchange.anchor", anchor_);
   restore(state, "exchange.rest", rest_);
   if (!in_flight) return;
+  started_ = Clock::now();  // for people to see: it began in another process
   restore(state, "exchange.own", own_);
   restore(state, "exchange.back", back_);
   if (options_.merge == MergeRule::kPaper) restore(state, "exchange.sent", snapshot_);

@@ -74,8 +74,8 @@ Trainer::Body::Body(World& the_world, const TrainOptions& the_options)
       lateness(static_cast<std::size_t>(world.size())) {
   at::set_num_threads(options.threads);
   if (!options.init.empty()) model.load(read_tensors(options.init).tensors);
+  if (options.trace) trace.emplace(world);  // before an exchange in flight is taken up
   if (options.resume) resume();
-  if (options.trace) trace.emplace(world);
 }
 
 bool Trainer::Body::advance(const OnProgress& on_progress) {
