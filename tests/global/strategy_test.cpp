@@ -276,8 +276,9 @@ TEST_P(Strategies, KeepRanksEqualWithinANodeAndAllAtEpochEnds) {
        {std::vector<std::string>{"a", "a", "b", "b"}, {"a", "a", "a", "b", "c", "c"}, {"a", "b"}}) {
     Job job = Strategies::job();
     job.nodes = nodes;
-    job.after = [](World& world, FlatModel& model, Strategy&, Optimizer& optimizer,
+    job.after = [](World& world, FlatModel& model, Strategy& strategy, Optimizer& optimizer,
                    const When& when) {
+      strategy.settle();
       const at::Tensor velocity = optimizer.moments().front();
       EXPECT_TRUE(same_on_all(world.node_group(), model.parameters(), world.limit()));
       EXPECT_TRUE(same_on_all(world.node_group(), velocity, world.limit()));
@@ -306,6 +307,7 @@ TEST_P(Strategies, GoOnFromASavedStateWithTheSameBits) {
                      const When& when) {
     const auto stop = saved.find(when.step + 1);
     if (stop == saved.end()) return;
+    strategy.settle();
     stop->second[static_cast<std::size_t>(world.rank())] = {model.parameters().clone(),
                                                             optimizer.state(), strategy.state()};
   };

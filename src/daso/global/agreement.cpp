@@ -11,23 +11,52 @@
 namespace daso {
 
 Agreement::Agreement(World& world, FlatModel& model, Optimizer& optimizer, const Speakers& speakers)
-    : world_(world), model_(model), optimizer_(optimizer), mean_(world, speakers) {}
+    : world_(world),
+      model_(model),
+      optimizer_(optimizer),
+      mean_(world, speakers),
+      worker_("agreement") {}
 
 void Agreement::agree(std::int64_t exchange, const at::Tensor& rest) {
+  settle();
   const TimedSpan wait(world_.timeline(), Track::kWaiting, "agreement", exchange, wait_seconds_);
+  const auto begun = Clock::now();
   const std::vector<at::Tensor> moments = optimizer_.moments();
   std::vector<at::Tensor> parts = moments;
   parts.push_back(model_.parameters());
   optimizer_.set_steps(refuse_non_finite(exchange, parts));
   mean_(model_.parameters(), exchange, rest);
-  for (const at::Tensor& moment : moments) mean_(moment, exchange);
+  blocking_seconds_ += since(begun).count();
+  bytes_between_nodes_ = mean_.bytes_between_nodes();
+  if (moments.empty()) return;
+  unsettled_ = exchange;
+  worker_.post([this, moments, exchange] {
+    const Span span(world_.timeline(), Track::kExchange, "optimizer state", exchange);
+    for (const at::Tensor& moment : moments) mean_(moment, exchange);
+  });
+}
+
+void Agreement::settle() {
+  if (unsettled_ == kNothing) return;
+  {
+    const TimedSpan wait(world_.timeline(), Track::kWaiting, "optimizer state", unsettled_,
+                         wait_seconds_);
+    worker_.wait();
+  }
+  unsettled_ = kNothing;
+  background_seconds_ = worker_.busy_seconds();
+  bytes_between_nodes_ = mean_.bytes_between_nodes();
 }
 
 void Agreement::average_parameters(std::int64_t exchange) {
+  settle();
   const TimedSpan wait(world_.timeline(), Track::kWaiting, "blocking average", exchange,
                        wait_seconds_);
+  const auto begun = Clock::now();
   refuse_non_finite(exchange, {model_.parameters()});
   mean_(model_.parameters(), exchange);
+  blocking_seconds_ += since(begun).count();
+  bytes_between_nodes_ = mean_.bytes_between_nodes();
 }
 
 std::int64_t Agreement::refuse_non_finite(std::int64_t exchange,

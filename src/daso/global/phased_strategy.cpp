@@ -54,6 +54,11 @@ Reach PhasedStrategy::reach(const When& when) const {
   return is_blocking(schedule_.epoch(when.epoch).phase) ? Reach::kWorld : Reach::kNode;
 }
 
+void PhasedStrategy::before_step() {
+  AveragingStrategy::before_step();
+  agreement_.settle();
+}
+
 Plan PhasedStrategy::after_step(const When& when) {
   const Plan plan = cycle_.after_step(schedule_, when);
   obey(plan);
@@ -68,6 +73,7 @@ double PhasedStrategy::end_epoch(int epoch, double loss) {
 }
 
 State PhasedStrategy::state() {
+  agreement_.settle();
   State state;
   save(schedule_.state(), state);
   save(cycle_.state(), state);
@@ -82,7 +88,7 @@ void PhasedStrategy::load_state(const State& state) {
 Costs PhasedStrategy::costs() const {
   Costs costs = AveragingStrategy::costs();
   costs.wait_seconds += agreement_.wait_seconds();
-  costs.communication_seconds += agreement_.wait_seconds();
+  costs.communication_seconds += agreement_.busy_seconds();
   costs.bytes_between_nodes += agreement_.bytes_between_nodes();
   return costs;
 }

@@ -12,7 +12,9 @@ class PhasedStrategy : public AveragingStrategy {
  public:
   PhasedStrategy(const StrategyParts& parts, bool in_background);
 
+  void before_step() override;
   Plan after_step(const When& when) override;
+  void settle() override { agreement_.settle(); }
   double end_epoch(int epoch, double loss) override;
   State state() override;
   void load_state(const State& state) override;

@@ -63,6 +63,10 @@ class Strategy {
   // together; the last step of an epoch does it by itself, an evaluation in between needs it.
   virtual void average_buffers() = 0;
 
+  // After the epoch's last step the optimizer's state may still be on its way to its mean. Waits
+  // for it. before_step() does that by itself; a look at the optimizer's state in between needs it.
+  virtual void settle() {}
+
   // An exchange in flight is part of the state; state() waits for its answer.
   virtual State state() = 0;
   virtual void load_state(const State& state) = 0;

@@ -25,6 +25,7 @@ void Trainer::Body::checkpoint(RunPlace at) {
   last_checkpoint = Clock::now();
   saved_step = at.step;
   RunState state{.place = at, .model = options.model};
+  strategy->settle();
   add_section(state.common, "model.", copies_of(network->named_parameters()));
   add_section(state.common, "optimizer.", optimizer->state());
   add_section(state.common, "input.", state_of(input_of(*data.train, loading.normalisation)));
