@@ -17,7 +17,7 @@ Agreement::Agreement(World& world, FlatModel& model, Optimizer& optimizer, const
       mean_(world, speakers),
       worker_("agreement") {}
 
-void Agreement::agree(std::int64_t exchange, const at::Tensor& rest) {
+void Agreement::agree(std::int64_t exchange, const std::vector<at::Tensor>& rests) {
   settle();
   const TimedSpan wait(world_.timeline(), Track::kWaiting, "agreement", exchange, wait_seconds_);
   const auto begun = Clock::now();
@@ -25,7 +25,7 @@ void Agreement::agree(std::int64_t exchange, const at::Tensor& rest) {
   std::vector<at::Tensor> parts = moments;
   parts.push_back(model_.parameters());
   optimizer_.set_steps(refuse_non_finite(exchange, parts));
-  mean_(model_.parameters(), exchange, rest);
+  mean_(model_.parameters(), exchange, rests);
   blocking_seconds_ += since(begun).count();
   bytes_between_nodes_ = mean_.bytes_between_nodes();
   if (moments.empty()) return;

@@ -17,9 +17,9 @@ class Agreement {
   Agreement(World& world, FlatModel& model, Optimizer& optimizer, const Speakers& speakers);
 
   // Parameters and optimizer state of all nodes become their mean, step counters their maximum; the
-  // optimizer's state by settle(). `rest` is Exchange::rest(). Throws PeerError; Error naming
+  // optimizer's state by settle(). `rests` are Exchange::rests(). Throws PeerError; Error naming
   // the first node whose part is not finite, on all ranks.
-  void agree(std::int64_t exchange, const at::Tensor& rest = {});
+  void agree(std::int64_t exchange, const std::vector<at::Tensor>& rests = {});
   // Waits for what agree() has left in the background. Throws PeerError.
   void settle();
   // Parameters alone.

@@ -56,7 +56,7 @@ class Daso : public PhasedStrategy {
   void obey(const Plan& plan) override {
     if (plan.merge) exchange_->merge(plan.merge->staleness);
     if (plan.then == Plan::Then::kStart) exchange_->start(plan.exchange);
-    if (plan.then == Plan::Then::kAgree) agreement().agree(plan.exchange, exchange_->rest());
+    if (plan.then == Plan::Then::kAgree) agreement().agree(plan.exchange, exchange_->rests());
   }
 
  private:

@@ -8,12 +8,14 @@
 #include <bit>
 #include <cmath>
 #include <functional>
+#include <numeric>
 #include <utility>
 
 #include "daso/base/error.h"
 #include "daso/global/copies.h"
 #include "daso/global/digest.h"
 #include "daso/global/merge.h"
+#include "daso/global/pieces.h"
 #include "daso/model/large_tensor.h"
 
 namespace daso {
@@ -45,7 +47,7 @@ Exchange::Exchange(World& world, const FlatModel& model, const Speakers& speaker
       node_(world.node_link("exchange")),
       rows_(model.parameters().numel() / kFlatBlock),
       width_(padded_rows(rows_of(0).length())),
-      segment_(own_rows() / world.topology().nodes()),
+      pieces_(pieces_of(own_rows(), world.topology().nodes())),
       worker_("exchange") {
   const auto block = static_cast<std::int64_t>(encoded_bytes(options.wire, kBlockElements));
   const int nodes = world.topology().nodes();
@@ -57,15 +59,18 @@ Exchange::Exchange(World& world, const FlatModel& model, const Speakers& speaker
   anchor_ = large_zeros({anchor_rows, kFlatBlock}, at::kFloat);
   own_ = large_zeros({speakers.slices() * width_, block}, at::kChar);
   back_ = large_zeros({speakers.slices() * width_, block}, at::kChar);
-  received_ = large_zeros({nodes * segment_, block}, at::kChar);
-  answer_ = large_zeros({segment_, block}, at::kChar);
-  rest_ = large_zeros({segment_, kFlatBlock}, at::kFloat);
+  const std::int64_t padded = padded_rows(own_rows());
+  received_ = large_zeros({padded, block}, at::kChar);
+  answer_ = large_zeros({padded / nodes, block}, at::kChar);
+  rest_ = large_zeros({padded / nodes, kFlatBlock}, at::kFloat);
   digests_ = at::zeros({node_.size()}, at::kLong);
   header_ = at::zeros({1, 2}, at::kLong);
   headers_ = at::zeros({nodes, 2}, at::kLong);
   for (std::size_t i = 0; i < speakers.turns(); ++i) {
     Communicator* peers = speakers.turn(i).peers.group;
-    spreads_.push_back(peers == nullptr ? nullptr : std::make_unique<Spread>(*peers));
+    std::vector<Spread>& spreads = spreads_.emplace_back();
+    for (std::size_t j = 0; peers != nullptr && j < pieces_.size(); ++j)
+      spreads.emplace_back(*peers);
   }
 }
 
@@ -83,9 +88,18 @@ bool Exchange::keeps(int slice) const {
 
 std::int64_t Exchange::own_rows() const {
   for (int slice = 0; slice < speakers_.slices(); ++slice) {
-    if (keeps(slice)) return padded_rows(rows_of(slice).length());
+    if (keeps(slice)) return rows_of(slice).length();
   }
   return 0;
+}
+
+at::Tensor Exchange::piece_of(const at::Tensor& slice, const Segment& piece) const {
+  return slice.narrow(0, piece.begin, padded_rows(piece.length()));
+}
+
+at::Tensor Exchange::owned_of(const at::Tensor& segments, const Segment& piece) const {
+  const int nodes = world_.topology().nodes();
+  return segments.narrow(0, piece.begin / nodes, padded_rows(piece.length()) / nodes);
 }
 
 std::span<std::byte> Exchange::encoded(const at::Tensor& all, int slice) const {
@@ -191,44 +205,54 @@ void Exchange::compare_in_node() {
 }
 
 void Exchange::talk(const Turn& turn) {
-  const int slice = *turn.slice;
-  const std::span<const float> values = elements(snapshot_, slice);
-  const std::span<const float> anchor = anchor_of(slice);
-  std::int64_t first_bad = kNone;
   Timeline& timeline = world_.timeline();
-  std::optional<Span> span(std::in_place, timeline, Track::kExchange, "encode", exchange_);
-  if (!encode(options_.wire, values, anchor, encoded(own_, slice))) {
-    const auto place = first_non_finite(options_.wire, values, anchor);
-    first_bad = rows_of(slice).begin * kFlatBlock + static_cast<std::int64_t>(place.value_or(0));
-  }
-  span.emplace(timeline, Track::kExchange, "compare between nodes", exchange_);
-  compare_between_nodes(turn, first_bad);
   Communicator& peers = *turn.peers.group;
+  const int slice = *turn.slice;
   const std::int64_t rows = received_.size(0);  // those behind the slice's own are all zeros
   const at::Tensor own = own_.narrow(0, slice * width_, rows);
   const at::Tensor back = back_.narrow(0, slice * width_, rows);
+
+  std::optional<Span> span(std::in_place, timeline, Track::kExchange, "encode", exchange_);
+  integers(header_)[kFirstBad] = encode_slice(slice);
+  integers(header_)[kAnchorDigest] = digest(anchor_of(slice));
+
   span.emplace(timeline, Track::kExchange, "send", exchange_);
   span->talked_to(peers.world_ranks());
-  peers.all_to_all(own, received_).wait(world_.limit());
-  span.emplace(timeline, Track::kExchange, "average", exchange_);
-  average(turn);
-  Spread& spread = *spreads_[speakers_.turn_of(exchange_)];
+  Pending headers = peers.all_gather(header_, headers_);
+  std::vector<Pending> sent;
+  for (const Segment& piece : pieces_) {
+    sent.push_back(peers.all_to_all(piece_of(own, piece), piece_of(received_, piece)));
+  }
+  compare_between_nodes(turn, std::move(headers));
+  std::vector<Pending> answered;
+  for (std::size_t i = 0; i < pieces_.size(); ++i) {
+    std::move(sent[i]).wait(world_.limit());
+    average(turn, pieces_[i]);
+    Spread& spread = spreads_[speakers_.turn_of(exchange_)][i];
+    answered.push_back(spread(owned_of(answer_, pieces_[i]), piece_of(back, pieces_[i])));
+  }
   span.emplace(timeline, Track::kExchange, "send back", exchange_);
   span->talked_to(peers.world_ranks());
-  spread(answer_, back).wait(world_.limit());
-  span.reset();
+  for (Pending& answer : answered) std::move(answer).wait(world_.limit());
+  span.emplace(timeline, Track::kExchange, "distance", exchange_);
   talked_distance_ = distance_in(slice);
   sent_ = 2 * (peers.size() - 1) * static_cast<std::int64_t>(answer_.nbytes());
 }
 
+std::int64_t Exchange::encode_slice(int slice) {
+  const std::span<const float> values = elements(snapshot_, slice);
+  const std::span<const float> anchor = anchor_of(slice);
+  if (encode(options_.wire, values, anchor, encoded(own_, slice))) return kNone;
+  const auto place = first_non_finite(options_.wire, values, anchor);
+  return rows_of(slice).begin * kFlatBlock + static_cast<std::int64_t>(place.value_or(0));
+}
+
 // Copies of the anchor are equal on all nodes, or every later mean is wrong; and what is not finite
 // would be everywhere after the merge.
-void Exchange::compare_between_nodes(const Turn& turn, std::int64_t first_bad) {
+void Exchange::compare_between_nodes(const Turn& turn, Pending arriving) {
   Communicator& peers = *turn.peers.group;
   const std::vector<FlatSpan>& spans = model_.parameter_spans();
-  integers(header_)[kAnchorDigest] = digest(anchor_of(*turn.slice));
-  integers(header_)[kFirstBad] = first_bad;
-  peers.all_gather(header_, headers_).wait(world_.limit());
+  std::move(arriving).wait(world_.limit());
   const auto headers = headers_.accessor<std::int64_t, 2>();
   const Topology& topology = world_.topology();
   bool equal = true;
@@ -260,15 +284,19 @@ void Exchange::compare_between_nodes(const Turn& turn, std::int64_t first_bad) {
       node_of(difference ? difference->copy : 1), node_of(0)));
 }
 
-void Exchange::average(const Turn& turn) {
-  const std::span<const std::byte> received = bytes(received_);
-  const std::size_t size = answer_.nbytes();
+void Exchange::average(const Turn& turn, const Segment& piece) {
+  const at::Tensor answer = owned_of(answer_, piece);
+  const at::Tensor terms = piece_of(received_, piece);
+  const std::span<const std::byte> received = bytes(terms);
+  const std::size_t size = answer.nbytes();
   std::vector<Difference> differences;
   for (const Share& share : turn.peers.shares) {
     const std::size_t begin = static_cast<std::size_t>(share.rank) * size;
     differences.push_back({.encoded = received.subspan(begin, size), .weight = share.weight});
   }
-  if (daso::average(options_.wire, differences, floats(rest_), bytes(answer_))) return;
+  if (daso::average(options_.wire, differences, floats(owned_of(rest_, piece)), bytes(answer))) {
+    return;
+  }
   throw Error(fmt::format(
       "exchange {}: the mean of what the nodes sent is not finite on the wire {}: the run has "
       "diverged",
@@ -285,23 +313,28 @@ double Exchange::distance_in(int slice) const {
   for (std::size_t at = 0; at < own.size(); at += block) {
     decode(options_.wire, own.subspan(at, block), sent);
     decode(options_.wire, back.subspan(at, block), mean);
-    float of_block = 0;
+    std::array<float, 16> lanes{};  // so that the compiler may add several at once
     for (std::size_t i = 0; i < kBlockElements; ++i) {
-      of_block += (mean[i] - sent[i]) * (mean[i] - sent[i]);
+      const float difference = mean[i] - sent[i];
+      lanes[i % lanes.size()] += difference * difference;
     }
-    sum += of_block;
+    sum += std::accumulate(lanes.begin(), lanes.end(), 0.0);
   }
   const auto elements = static_cast<double>(own.size() / block * kBlockElements);
   return elements == 0 ? 0 : std::sqrt(sum / elements);
 }
 
-at::Tensor Exchange::rest() const {
+std::vector<at::Tensor> Exchange::rests() const {
   const Turn& turn = speakers_.turn(0);
   // Rotating is for fp32, which leaves nothing out.
   if (options_.kind == ExchangeKind::kRotating || !turn.slice) return {};
-  const Segment own =
-      segment_of(rows_of(*turn.slice).length(), turn.peers.group->size(), turn.peers.group->rank());
-  return rest_.narrow(0, 0, own.length());
+  const Communicator& peers = *turn.peers.group;
+  std::vector<at::Tensor> rests;
+  for (const Segment& piece : pieces_) {
+    const Segment own = segment_of(piece.length(), peers.size(), peers.rank());
+    rests.push_back(owned_of(rest_, piece).narrow(0, 0, own.length()));
+  }
+  return rests;
 }
 
 State Exchange::state(bool in_flight) {

@@ -42,7 +42,7 @@ class Exchange {
 
   // What rounding has left out of the means that this rank owns, as NodesMean takes it. Nothing may
   // be in flight.
-  at::Tensor rest() const;
+  std::vector<at::Tensor> rests() const;
 
   // Waits for the answer of an exchange in flight, which then is part of the state.
   State state(bool in_flight);
@@ -64,12 +64,17 @@ class Exchange {
   bool keeps(int slice) const;
   std::int64_t padded_rows(std::int64_t rows) const;  // as many as divide by the nodes
   std::int64_t own_rows() const;                      // of the slice that this rank speaks for
+  // Of a tensor that has the padded rows of this rank's slice, or of one that has what a peer owns
+  // of them: the rows of a piece.
+  at::Tensor piece_of(const at::Tensor& slice, const Segment& piece) const;
+  at::Tensor owned_of(const at::Tensor& segments, const Segment& piece) const;
 
   void work(const Turn& turn);
   void compare_in_node();
-  void compare_between_nodes(const Turn& turn, std::int64_t first_bad);
+  std::int64_t encode_slice(int slice);  // returns the first element that cannot travel
+  void compare_between_nodes(const Turn& turn, Pending arriving);
   void talk(const Turn& turn);
-  void average(const Turn& turn);
+  void average(const Turn& turn, const Segment& piece);
   double distance_in(int slice) const;
 
   World& world_;
@@ -77,24 +82,25 @@ class Exchange {
   const Speakers& speakers_;
   const ExchangeOptions options_;
   NodeLink& node_;
-  const std::int64_t rows_;     // of the model, kFlatBlock elements each
-  const std::int64_t width_;    // rows of each slice in own_ and back_
-  const std::int64_t segment_;  // rows of this rank's slice that one of the peers owns
-  at::Tensor snapshot_;         // of the parameters at the start
-  at::Tensor anchor_;           // sharded: of this rank's slice; rotating: of the whole model
+  const std::int64_t rows_;            // of the model, kFlatBlock elements each
+  const std::int64_t width_;           // rows of each slice in own_ and back_
+  const std::vector<Segment> pieces_;  // of this rank's slice
+  at::Tensor snapshot_;                // of the parameters at the start
+  at::Tensor anchor_;    // sharded: of this rank's slice; rotating: of the whole model
   at::Tensor own_;       // what this node sends, encoded: [slices * width_, bytes of a block]
   at::Tensor back_;      // what comes back, likewise
-  at::Tensor received_;  // this rank's segment from all nodes, encoded
-  at::Tensor answer_;    // the mean of it, encoded
-  at::Tensor rest_;      // what that left out: [segment_, kFlatBlock]
+  at::Tensor received_;  // piece by piece this rank's segments from all nodes, encoded
+  at::Tensor answer_;    // the means of them, encoded
+  at::Tensor rest_;      // what that left out, in rows of kFlatBlock
   at::Tensor digests_;   // of the parameters, by local rank
   at::Tensor header_;    // what goes ahead of a slice
   at::Tensor headers_;   // from all peers
-  std::vector<std::unique_ptr<Spread>> spreads_;  // by turn; null: this rank only listens
-  std::int64_t exchange_ = 0;                     // the one in flight
-  std::int64_t sent_ = 0;                         // by it, from this rank to other nodes
-  Clock::time_point started_;                     // when it began
-  std::optional<double> talked_distance_;         // of its slice
+  // By turn, then by piece; none where this rank only listens.
+  std::vector<std::vector<Spread>> spreads_;
+  std::int64_t exchange_ = 0;              // the one in flight
+  std::int64_t sent_ = 0;                  // by it, from this rank to other nodes
+  Clock::time_point started_;              // when it began
+  std::optional<double> talked_distance_;  // of its slice
   std::optional<double> distance_;
   double wait_seconds_ = 0;
   double busy_seconds_ = 0;

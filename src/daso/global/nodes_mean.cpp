@@ -1,32 +1,51 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daso/global/nodes_mean.h"
 
+#include "daso/base/error.h"
+#include "daso/global/pieces.h"
 #include "daso/model/flat_model.h"
 
 namespace daso {
 
 NodesMean::NodesMean(World& world, const Speakers& speakers)
-    : world_(world), speakers_(speakers), node_(world.node_link("exchange")) {
+    : world_(world),
+      speakers_(speakers),
+      node_(world.node_link("exchange")),
+      means_(speakers.turns()) {
   for (std::size_t i = 0; i < speakers.turns(); ++i) {
     const Peers& peers = speakers.turn(i).peers;
-    means_.push_back(peers.group == nullptr
-                         ? nullptr
-                         : std::make_unique<OrderedMean>(*peers.group, peers.shares));
+    if (peers.group == nullptr) continue;
+    for (int piece = 0; piece < kMostPieces; ++piece) {
+      means_[i].push_back(std::make_unique<OrderedMean>(*peers.group, peers.shares));
+    }
   }
 }
 
 void NodesMean::operator()(const at::Tensor& tensor, std::int64_t exchange,
-                           const at::Tensor& rest) {
+                           const std::vector<at::Tensor>& rests) {
   const std::size_t number = speakers_.turn_of(exchange);
   const Turn& turn = speakers_.turn(number);
   const at::Tensor rows = tensor.view({-1, kFlatBlock});
   if (turn.slice) {
     const Segment own = segment_of(rows.size(0), turn.slices.slices, *turn.slice);
-    const at::Tensor slice = rows.narrow(0, own.begin, own.length());
-    (*means_[number])(slice, world_.limit(), rest);
-    bytes_between_nodes_ += means_[number]->bytes_sent(slice);
+    mean_of(rows.narrow(0, own.begin, own.length()), number, rests);
   }
   node_.gather(rows, turn.slices, world_.limit());
+}
+
+void NodesMean::mean_of(const at::Tensor& slice, std::size_t turn,
+                        const std::vector<at::Tensor>& rests) {
+  const std::vector<Segment> pieces = pieces_of(slice.size(0), world_.topology().nodes());
+  DASO_ASSERT(rests.empty() || rests.size() == pieces.size());
+  for (std::size_t i = 0; i < pieces.size(); ++i) {
+    const at::Tensor piece = slice.narrow(0, pieces[i].begin, pieces[i].length());
+    means_[turn][i]->start(piece);
+    bytes_between_nodes_ += means_[turn][i]->bytes_sent(piece);
+  }
+  for (std::size_t i = 0; i < pieces.size(); ++i) {
+    means_[turn][i]->turn(world_.limit(), rests.empty() ? at::Tensor() : rests[i]);
+  }
+  for (std::size_t i = 0; i < pieces.size(); ++i) means_[turn][i]->finish(world_.limit());
 }
 
 }  // namespace daso

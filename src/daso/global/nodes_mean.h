@@ -16,18 +16,22 @@ class NodesMean {
   // Both are borrowed.
   NodesMean(World& world, const Speakers& speakers);
 
-  // Replaces `tensor`, whose size is a multiple of kFlatBlock, by its mean. `rest` is what the
-  // owner of a segment adds to its mean and sets to 0: the rows of the segment that this rank owns,
-  // or undefined. Throws PeerError.
-  void operator()(const at::Tensor& tensor, std::int64_t exchange, const at::Tensor& rest = {});
+  // Replaces `tensor`, whose size is a multiple of kFlatBlock, by its mean. `rests` are what the
+  // owner of a segment adds to its mean and sets to 0: of each piece the rows that this rank owns,
+  // or nothing at all. Throws PeerError.
+  void operator()(const at::Tensor& tensor, std::int64_t exchange,
+                  const std::vector<at::Tensor>& rests = {});
 
   std::int64_t bytes_between_nodes() const { return bytes_between_nodes_; }  // sent by this rank
 
  private:
+  void mean_of(const at::Tensor& slice, std::size_t turn, const std::vector<at::Tensor>& rests);
+
   World& world_;
   const Speakers& speakers_;
   NodeLink& node_;
-  std::vector<std::unique_ptr<OrderedMean>> means_;  // by turn; null: this rank only listens
+  // By turn, then by piece; none where this rank only listens.
+  std::vector<std::vector<std::unique_ptr<OrderedMean>>> means_;
   std::int64_t bytes_between_nodes_ = 0;
 };
 
