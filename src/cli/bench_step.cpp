@@ -1,25 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <ATen/Parallel.h>
-#include <ATen/core/Tensor.h>
-#include <ATen/ops/zeros.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "cli/agree.h"
-#include "cli/emulated_model.h"
 #include "cli/flags.h"
 #include "cli/numbers.h"
 #include "cli/ranks.h"
+#include "cli/step_bench.h"
 #include "cli/table.h"
 #include "cli/values.h"
 #include "daso/base/error.h"
 #include "daso/base/text.h"
-#include "daso/global/course.h"
-#include "daso/global/strategy.h"
-#include "daso/optim/sgd.h"
 
 namespace daso {
 namespace {
@@ -28,7 +23,6 @@ using json = nlohmann::ordered_json;
 
 constexpr Shape kShape{.nodes = 2, .ranks_per_node = 2};
 constexpr double kLearningRate = 1e-3;
-constexpr double kMomentum = 0.9;
 constexpr double kMegabyte = 1 << 20;
 constexpr double kLongestMs = 3'600'000;  // an hour; more is a mistake
 constexpr std::int64_t kMostSteps = 100'000'000;
@@ -36,6 +30,7 @@ constexpr std::int64_t kMostSteps = 100'000'000;
 struct BenchStepOptions {
   LaunchFlags launch;
   EmulatedModelOptions model;
+  PaceOptions pace;
   std::string strategy = "daso";
   int steps = 20;
   int warmup_steps = 8;
@@ -45,6 +40,7 @@ struct BenchStepOptions {
   std::optional<Wire> wire;
   double bucket_mb = static_cast<double>(StrategyOptions{}.bucket_elements * 4) / kMegabyte;
   std::optional<int> batches;
+  std::string trace;
   bool json = false;
 };
 
@@ -69,29 +65,8 @@ void validate(const BenchStepOptions& options) {
           name_of(wire_of(options)));
 }
 
-// The steps that are done, and how the epochs cut them.
-struct Job {
-  int warmup_steps = 0;
-  int steps = 0;  // measured
-  Course course;
-};
-
 // At a multiple of skip a round begins, so that the measured ones are whole.
 int whole_rounds(int steps, int skip) { return (steps + skip - 1) / skip * skip; }
-
-Job job_of(const BenchStepOptions& options) {
-  const int skip = options.cadence.skip;
-  Job job{.warmup_steps = whole_rounds(options.warmup_steps, skip),
-          .steps = whole_rounds(options.steps, skip)};
-  job.course.rate = [](std::int64_t) { return kLearningRate; };
-  job.course.batches = kEndless + 1;
-  if (options.batches) {
-    const int all = job.warmup_steps + job.steps;
-    job.course.batches = *options.batches;
-    job.course.epochs = (all + *options.batches - 1) / *options.batches;
-  }
-  return job;
-}
 
 StrategyOptions strategy_options(const BenchStepOptions& options, const Course& course) {
   StrategyOptions chosen;
@@ -104,85 +79,39 @@ StrategyOptions strategy_options(const BenchStepOptions& options, const Course& 
   return chosen;
 }
 
-struct StepResult {
-  double seconds = 0;              // per step, of the slowest rank
-  double wait_seconds = 0;         // per step, mean over the ranks
-  double bytes_between_nodes = 0;  // per step, of the node that sends most
-};
-
-class StepBench {
- public:
-  StepBench(World& world, const BenchStepOptions& options, const Job& job)
-      : world_(world),
-        job_(job),
-        work_(options.model),
-        model_(work_.module()),
-        optimizer_(model_, {.momentum = kMomentum}),
-        strategy_(make_strategy(world, model_, optimizer_, strategy_options(options, job.course))) {
+StepJob job_of(const BenchStepOptions& options) {
+  const int skip = options.cadence.skip;
+  StepJob job{.warmup_steps = whole_rounds(options.warmup_steps, skip),
+              .steps = whole_rounds(options.steps, skip),
+              .model = options.model,
+              .pace = options.pace,
+              .trace = options.trace};
+  job.course.rate = [](std::int64_t) { return kLearningRate; };
+  job.course.batches = kEndless + 1;
+  if (options.batches) {
+    const int all = job.warmup_steps + job.steps;
+    job.course.batches = *options.batches;
+    job.course.epochs = (all + *options.batches - 1) / *options.batches;
   }
-
-  StepResult measure() {
-    Communicator& everyone = world_.everyone();
-    go_on(job_.warmup_steps);
-    everyone.barrier().wait(world_.limit());
-    const Costs before = strategy_->costs();
-    const auto start = Clock::now();
-    go_on(job_.steps);
-    everyone.barrier().wait(world_.limit());
-    const double seconds = since(start).count();
-    const Costs after = strategy_->costs();
-
-    const double waited = after.wait_seconds - before.wait_seconds;
-    const std::int64_t bytes = after.bytes_between_nodes - before.bytes_between_nodes;
-    return {.seconds = spread_of(everyone, seconds / job_.steps, world_.limit()).largest,
-            .wait_seconds = spread_of(everyone, waited / job_.steps, world_.limit()).mean,
-            .bytes_between_nodes = static_cast<double>(most_of_a_node(bytes)) / job_.steps};
-  }
-
- private:
-  void go_on(int steps) {
-    for (const std::int64_t end = done_ + steps; done_ < end; ++done_) {
-      const std::int64_t batches = job_.course.batches;
-      const When when = job_.course.at(static_cast<int>(done_ / batches), done_ % batches);
-      step(when);
-      if (when.batch == when.last) strategy_->end_epoch(when.epoch, /*loss=*/0);
-    }
-  }
-
-  void step(const When& when) {
-    model_.zero_gradients();
-    const at::Tensor loss = work_.forward();
-    strategy_->begin_backward(when);
-    loss.backward();
-    strategy_->before_step();
-    optimizer_.step(when.rate);
-    strategy_->after_step(when);
-  }
-
-  std::int64_t most_of_a_node(std::int64_t own) {
-    at::Tensor sent = at::zeros({world_.topology().nodes()}, at::kLong);
-    sent[world_.node()] = own;
-    return world_.everyone()
-        .all_reduce(std::move(sent), Reduce::kSum)
-        .wait(world_.limit())
-        .max()
-        .item<std::int64_t>();
-  }
-
-  World& world_;
-  const Job& job_;
-  EmulatedModel work_;
-  FlatModel model_;
-  Sgd optimizer_;
-  std::unique_ptr<Strategy> strategy_;
-  std::int64_t done_ = 0;
-};
-
-double ideal_seconds(const BenchStepOptions& options) {
-  return (options.model.forward + options.model.backward).count();
+  job.strategy = strategy_options(options, job.course);
+  return job;
 }
 
-void print_json(const World& world, const BenchStepOptions& options, const Job& job,
+// What a step sleeps at least, on the node that sleeps longest.
+double ideal_seconds(const StepJob& job, int nodes) {
+  double longest = 0;
+  for (int node = 0; node < nodes; ++node) {
+    Seconds sum{0};
+    for (int step = job.warmup_steps; step < job.warmup_steps + job.steps; ++step) {
+      const Pace pace = pace_of(job.pace, nodes, node, step);
+      sum += pace.stall + pace.stretch * (job.model.forward + job.model.backward);
+    }
+    longest = std::max(longest, sum.count() / job.steps);
+  }
+  return longest;
+}
+
+void print_json(const World& world, const BenchStepOptions& options, const StepJob& job,
                 const StepResult& result) {
   json report = {{"command", "bench step"},
                  {"strategy", options.strategy},
@@ -201,14 +130,20 @@ void print_json(const World& world, const BenchStepOptions& options, const Job& 
                  {"steps", job.steps},
                  {"steps_asked", options.steps}};
   if (options.batches) report["batches"] = *options.batches;
-  report["seconds_ideal"] = ideal_seconds(options);
+  if (options.pace.noise > 0) report["noise"] = options.pace.noise;
+  if (options.pace.stall_chance > 0) {
+    report["stall_chance"] = options.pace.stall_chance;
+    report["stall_ms"] = options.pace.stall.count() * 1000;
+  }
+  report["seconds_ideal"] = ideal_seconds(job, world.topology().nodes());
   report["seconds_per_step"] = result.seconds;
   report["wait_seconds"] = result.wait_seconds;
+  report["cpu_seconds"] = result.cpu_seconds;
   report["bytes_between_nodes"] = result.bytes_between_nodes;
   fmt::print("{}\n", report.dump(2));
 }
 
-void print_table(const World& world, const BenchStepOptions& options, const Job& job,
+void print_table(const World& world, const BenchStepOptions& options, const StepJob& job,
                  const StepResult& result) {
   std::string what = fmt::format("{} on {} ranks on {} nodes, backend {}", options.strategy,
                                  world.size(), world.topology().nodes(), world.backend());
@@ -223,17 +158,20 @@ void print_table(const World& world, const BenchStepOptions& options, const Job&
                                               options.steps, options.cadence.skip);
   fmt::print("{} parameters in {} layers, {} steps after {} of warm-up{}\n\n",
              options.model.parameters, options.model.layers, job.steps, job.warmup_steps, asked);
-  fmt::print("{}", section(what, {{"time per step", format_seconds(result.seconds)},
-                                  {"asleep in it", format_seconds(ideal_seconds(options))},
-                                  {"waiting per step", format_seconds(result.wait_seconds)},
-                                  {"bytes between nodes per step and node",
-                                   fmt::format("{:.0f}", result.bytes_between_nodes)}}));
+  fmt::print(
+      "{}",
+      section(what, {{"time per step", format_seconds(result.seconds)},
+                     {"asleep in it", format_seconds(ideal_seconds(job, world.topology().nodes()))},
+                     {"waiting per step", format_seconds(result.wait_seconds)},
+                     {"processor per step", format_seconds(result.cpu_seconds)},
+                     {"bytes between nodes per step and node",
+                      fmt::format("{:.0f}", result.bytes_between_nodes)}}));
 }
 
 int measure(World& world, const BenchStepOptions& options) {
   at::set_num_threads(1);
-  const Job job = job_of(options);
-  const StepResult result = StepBench(world, options, job).measure();
+  const StepJob job = job_of(options);
+  const StepResult result = StepBench(world, job).measure();
   if (world.rank() == 0) {
     options.json ? print_json(world, options, job, result)
                  : print_table(world, options, job, result);
@@ -258,7 +196,12 @@ int act(const BenchStepOptions& options, const Invocation& invocation) {
       {"wire", std::string(name_of(wire_of(options)))},
       {"exchange", std::string(name_of(options.exchange))},
       {"bucket-mb", fmt::format("{}", options.bucket_mb)},
-      {"batches", std::to_string(options.batches.value_or(0))}};
+      {"batches", std::to_string(options.batches.value_or(0))},
+      {"noise", fmt::format("{}", options.pace.noise)},
+      {"stall-chance", fmt::format("{}", options.pace.stall_chance)},
+      {"stall-ms", fmt::format("{}", options.pace.stall.count() * 1000)},
+      {"seed", std::to_string(options.pace.seed)},
+      {"trace", options.trace}};
   return on_ranks({"bench step", options.launch, kShape, configuration}, invocation,
                   [&](World& world) { return measure(world, options); });
 }
@@ -268,6 +211,20 @@ Seconds parse_milliseconds(const std::string& flag, const std::string& text) {
   require(value >= 0 && value <= kLongestMs, "{} takes milliseconds from 0 to {}, got '{}'", flag,
           kLongestMs, text);
   return Seconds(value / 1000);
+}
+
+double parse_noise(const std::string& flag, const std::string& text) {
+  constexpr double kMost = 100;
+  const double value = parse_number(flag, text);
+  require(value >= 0 && value <= kMost, "{} takes a share from 0 to {}, got '{}'", flag, kMost,
+          text);
+  return value;
+}
+
+double parse_chance(const std::string& flag, const std::string& text) {
+  const double value = parse_number(flag, text);
+  require(value >= 0 && value <= 1, "{} takes a probability from 0 to 1, got '{}'", flag, text);
+  return value;
 }
 
 double parse_bucket(const std::string& flag, const std::string& text) {
@@ -297,6 +254,24 @@ void add_work_flags(CLI::App& app, BenchStepOptions& options) {
              options.warmup_steps, 0)
       ->default_str(std::to_string(options.warmup_steps));
   flags.count("--batches", "Steps of an epoch (one epoch without end)", options.batches, 1);
+  app.add_option("--trace", options.trace, "File for a trace of the measured steps")
+      ->type_name("FILE");
+}
+
+void add_pace_flags(CLI::App& app, PaceOptions& pace) {
+  Flags flags(app);
+  flags
+      .parsed("--noise", "The last node computes longer, by a share drawn from 0 to twice this",
+              pace.noise, parse_noise)
+      ->default_str("0");
+  flags
+      .parsed("--stall-chance", "Of each node, that it pauses before a step", pace.stall_chance,
+              parse_chance)
+      ->default_str("0");
+  flags.parsed("--stall-ms", "How long it does", pace.stall, parse_milliseconds)
+      ->default_str(fmt::format("{}", pace.stall.count() * 1000));
+  app.add_option("--seed", pace.seed, "Of noise and stalls")
+      ->default_str(std::to_string(pace.seed));
 }
 
 void add_strategy_flags(CLI::App& app, BenchStepOptions& options) {
@@ -328,6 +303,7 @@ Command add_bench_step(CLI::App& parent) {
   const auto options = std::make_shared<BenchStepOptions>();
   add_strategy_flags(*app, *options);
   add_work_flags(*app, *options);
+  add_pace_flags(*app, options->pace);
   app->add_flag("--json", options->json, "Print one JSON object");
   add_launch_flags(*app, options->launch, kShape);
   add_world_flags(*app, options->launch);

@@ -49,7 +49,6 @@ EmulatedModel::EmulatedModel(const EmulatedModelOptions& options)
     : options_(options),
       module_(std::make_shared<torch::nn::Module>("EmulatedModel")),
       backward_(std::make_shared<Backward>()) {
-  backward_->share = options.backward / options.layers;
   for (const std::int64_t elements : layer_elements(options)) {
     const std::string name = fmt::format("layer{}", weights_.size());
     weights_.push_back(module_->register_parameter(name, at::zeros({elements})));
@@ -61,8 +60,9 @@ EmulatedModel::~EmulatedModel() = default;
 
 std::shared_ptr<torch::nn::Module> EmulatedModel::module() const { return module_; }
 
-at::Tensor EmulatedModel::forward() {
+at::Tensor EmulatedModel::forward(const Pace& pace) {
   const auto started = Clock::now();
+  backward_->share = pace.stretch * options_.backward / options_.layers;
   at::Tensor value = at::zeros({});
   for (std::size_t i = 0; i < weights_.size(); ++i) {
     // Autograd's own way to delete: of a long chain not one inside the other.
@@ -74,7 +74,8 @@ at::Tensor EmulatedModel::forward() {
     value = value.detach();
     torch::autograd::set_history(value, layer);
   }
-  sleep_until(started + std::chrono::duration_cast<Clock::duration>(options_.forward));
+  const Seconds taken = pace.stall + pace.stretch * options_.forward;
+  sleep_until(started + std::chrono::duration_cast<Clock::duration>(taken));
   return value;
 }
 

@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "cli/pace.h"
 #include "daso/base/seconds.h"
 
 namespace torch::nn {
@@ -41,9 +42,9 @@ class EmulatedModel {
   // One parameter a layer, in the order of the layers, all 0.
   std::shared_ptr<torch::nn::Module> module() const;
 
-  // Takes its time; gives the loss to call backward() on. Neither allocates anything of the size of
-  // a layer.
-  at::Tensor forward();
+  // Takes its time; gives the loss to call backward() on, which goes at the same pace. Neither
+  // allocates anything of the size of a layer.
+  at::Tensor forward(const Pace& pace = {});
 
  private:
   struct Backward;  // what all layers' backward shares
