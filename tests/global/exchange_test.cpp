@@ -100,7 +100,7 @@ TEST(Pieces, CoverAllRowsAndDivideByTheNodes) {
   }
   EXPECT_EQ(pieces_of(127, 1).size(), 1U);  // small ones are not cut
   EXPECT_EQ(pieces_of(128, 1).size(), 2U);
-  EXPECT_EQ(pieces_of(5000, 4).size(), 4U);
+  EXPECT_EQ(pieces_of(5000, 4).size(), 8U);
 }
 
 using Floats = std::vector<float>;
