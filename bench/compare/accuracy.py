@@ -20,6 +20,7 @@ RATE = "50mbit"
 DELAY = "200us"
 SEEDS = 5
 TARGET = 0.98
+BUCKET_MB = 0.2  # DDP's best here, of 0.05, 0.2 and its default, 25
 CANDIDATES = {"sync": ["--strategy", "sync"], "ddp": [], "local": ["--strategy", "local"],
               "daso": ["--strategy", "daso"],
               "daso-paper": ["--strategy", "daso", "--preset", "paper"]}
@@ -32,7 +33,8 @@ def command(candidate: str, seed: int, cluster: str, out: str,
     work = ["--epochs", EPOCHS, "--batch-size", BATCH, "--lr", LEARNING_RATE, "--seed", seed]
     if candidate == "ddp":
         words = [options.daso, "run", *ranks, "--", options.python,
-                 ROOT / "bench" / "peers" / "train_ddp.py", DATA, *work]
+                 ROOT / "bench" / "peers" / "train_ddp.py", DATA,
+                 "--bucket-mb", BUCKET_MB, *work]
     else:
         kind = CANDIDATES.get(candidate, ["--strategy", candidate])
         words = [options.daso, "train", "--data", f"idx:{DATA}", "--model", "cnn", *kind, *ranks,

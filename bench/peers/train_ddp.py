@@ -120,6 +120,7 @@ def main() -> None:
     if RANK == 0:
         print(json.dumps(result))
     if WORLD > 1:
+        torch.distributed.barrier()  # rank 0 has the store that the others still look at
         torch.distributed.destroy_process_group()
 
 

@@ -3,11 +3,24 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
+
 #include "daso/base/error.h"
 #include "daso/comm/peers.h"
 #include "daso/model/large_tensor.h"
 
 namespace daso {
+namespace {
+
+// Enough pieces that sending them there and back overlaps, but none so small that the way there
+// counts more than what travels.
+std::int64_t piece_elements(std::int64_t model, std::int64_t bucket) {
+  constexpr std::int64_t kPieces = 16;
+  constexpr std::int64_t kLeast = 1 << 14;  // 64 KB
+  return std::min(std::max(model / kPieces, kLeast), std::max(bucket, kLeast));
+}
+
+}  // namespace
 
 GradientSync::GradientSync(World& world, FlatModel& model, Reach farthest,
                            std::int64_t bucket_elements)
@@ -15,6 +28,7 @@ GradientSync::GradientSync(World& world, FlatModel& model, Reach farthest,
       model_(model),
       node_(world.node_link("gradients")),
       slices_(world.topology().smallest_node()),
+      piece_elements_(piece_elements(model.gradients().numel(), bucket_elements)),
       watch_(model, cut_buckets(model.parameter_spans(), bucket_elements),
              [this](std::size_t bucket) { worker_.post([this, bucket] { average(bucket); }); }),
       worker_("gradients") {
@@ -56,7 +70,10 @@ void GradientSync::average(std::size_t number) {
                     static_cast<std::int64_t>(number));
     average_over_node(gradients);
   } else {
-    launch(number, gradients);
+    const std::int64_t all = gradients.numel();
+    for (std::int64_t begin = 0; begin < all; begin += piece_elements_) {
+      launch(number, gradients.narrow(0, begin, std::min(piece_elements_, all - begin)));
+    }
   }
 }
 
@@ -78,9 +95,9 @@ void GradientSync::launch(std::size_t bucket, const at::Tensor& gradients) {
     flight.mean->start(flight.slice);
     bytes_between_nodes_ += flight.mean->bytes_sent(flight.slice);
   }
-  // The one before turns while this one is on its way, and the one before that lands.
-  if (launched_ - turned_ > 1) turn();
-  if (turned_ - landed_ > 1) land();
+  // Older ones turn while this one is on its way, and still older ones land.
+  if (launched_ - turned_ > kAhead) turn();
+  if (turned_ - landed_ > kAhead) land();
 }
 
 void GradientSync::turn() {

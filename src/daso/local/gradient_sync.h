@@ -29,7 +29,8 @@ enum class Reach {
 // A thread of its own takes the buckets in layout order. Over the world it reduces inside the node
 // first, then each of the node's ranks averages its slice with its peers on the other nodes, and
 // the node gathers the slices: between nodes each gradient travels once per node and not per rank.
-// Three buckets are on their way at a time, so that the links between nodes are never idle.
+// Between nodes a bucket travels in pieces, one behind the other, several at a time, so that links
+// are never idle, not even with one tensor that is most of the model.
 // All ranks within reach end with the same bits.
 class GradientSync {
  public:
@@ -49,7 +50,7 @@ class GradientSync {
   std::int64_t bytes_between_nodes() const { return bytes_between_nodes_; }  // sent by this rank
 
  private:
-  // A bucket on its way between nodes.
+  // A piece of a bucket on its way between nodes.
   struct Flight {
     std::size_t bucket = 0;
     Clock::time_point begin;
@@ -57,11 +58,14 @@ class GradientSync {
     at::Tensor slice;                   // this rank's part, if it has one
     std::unique_ptr<OrderedMean> mean;  // null: this rank has none
   };
-  static constexpr std::size_t kFlights = 3;
+  // Pieces that go on beyond the one that takes its next step: so many are launched before the
+  // oldest turns, and so many have turned before the oldest lands.
+  static constexpr std::size_t kAhead = 2;
+  static constexpr std::size_t kFlights = 2 * kAhead + 1;
 
   void average(std::size_t bucket);
   void average_over_node(const at::Tensor& gradients);
-  // Over the world, in three steps, each for the oldest bucket that has not taken it.
+  // Over the world, in three steps, each for the oldest piece that has not taken it.
   void launch(std::size_t bucket, const at::Tensor& gradients);
   void turn();
   void land();
@@ -71,9 +75,10 @@ class GradientSync {
   World& world_;
   FlatModel& model_;
   NodeLink& node_;
-  const int slices_;  // between nodes
+  const int slices_;                   // between nodes
+  const std::int64_t piece_elements_;  // between nodes, at most
   std::array<Flight, kFlights> flights_;
-  std::size_t launched_ = 0;  // buckets of this step that have taken the step of this name
+  std::size_t launched_ = 0;  // pieces of this step that have taken the step of this name
   std::size_t turned_ = 0;
   std::size_t landed_ = 0;
   Reach reach_ = Reach::kNode;
