@@ -10,7 +10,6 @@ PEERS = ROOT / "bench" / "peers"
 LAYERS = 20
 FORWARD_MS = 80
 BACKWARD_MS = 160
-WARMUP_STEPS = 4
 SMALL_BUCKET_MB = 1  # DDP's best in the base cell, of 0.5, 1, 2, 5 and its default, 25
 STRATEGIES = ("none", "node", "sync", "local", "daso")
 # Blocking in every step.
@@ -40,15 +39,20 @@ def of_cell(cell: Cell) -> tuple[str, ...]:
 def command(candidate: str, cell: Cell, place: Place, options: argparse.Namespace) -> list[str]:
     ranks = ["--nodes", cell.nodes, "--ranks-per-node", cell.ranks_per_node,
              "--cluster", place.cluster]
-    steps = cell.blocking_steps if candidate in STEADY else cell.steps
+    steps, warmup = cell.steps, cell.warmup_steps
+    if candidate in STEADY:
+        steps, warmup = cell.blocking_steps, cell.blocking_warmup_steps
     work = ["--layers", LAYERS, "--parameters", cell.parameters, "--forward-ms", FORWARD_MS,
-            "--backward-ms", BACKWARD_MS, "--steps", steps, "--warmup-steps", WARMUP_STEPS]
+            "--backward-ms", BACKWARD_MS, "--steps", steps, "--warmup-steps", warmup]
     if cell.random:
         work += ["--noise", cell.noise, "--stall-chance", cell.stall_chance,
                  "--stall-ms", STALL_MS, "--seed", place.seed]
     if candidate in STRATEGIES:
+        # Steps are filled up to whole rounds; where every step blocks a round is one.
+        cadence = [1, 1] if candidate in STEADY else [4, 2]
         words = [options.daso, "bench", "step", "--strategy", candidate, *ranks, *work,
-                 "--skip", 4, "--wait", 2, "--exchange", "sharded", "--wire", "int8", "--json"]
+                 "--skip", cadence[0], "--wait", cadence[1], "--exchange", "sharded",
+                 "--wire", "int8", "--json"]
     elif candidate in HEAT:
         of_mpi, own = HEAT[candidate]
         words = [PEERS / "mpi_run", *ranks, *of_mpi, "--limit", options.limit, "--", HEAT_PYTHON,

@@ -15,9 +15,11 @@ class Cell:
     noise: float = 0
     stall_chance: float = 0
     rounds: int = 3
-    # Of candidates whose every step blocks, and which are steady: fewer are needed.
     steps: int = 12
+    warmup_steps: int = 4
+    # Of candidates whose every step blocks, and which are steady: fewer are needed.
     blocking_steps: int = 4
+    blocking_warmup_steps: int = 3
 
     @property
     def limited(self) -> bool:
@@ -31,8 +33,8 @@ class Cell:
 STALL_MS = 500
 CELLS = {cell.name: cell for cell in (
     Cell("base", "4 nodes × 2 ranks, 100 Mbit/s, 200 µs, 2.56 M parameters", rounds=5,
-         blocking_steps=8),
-    Cell("rate-20", "20 Mbit/s", rate="20mbit"),
+         blocking_steps=8, blocking_warmup_steps=4),
+    Cell("rate-20", "20 Mbit/s", rate="20mbit", blocking_steps=2),
     Cell("rate-500", "500 Mbit/s", rate="500mbit"),
     Cell("rate-unlimited", "no limit of the rate", rate="unlimited"),
     Cell("delay-50us", "50 µs", delay="50us"),
@@ -41,9 +43,9 @@ CELLS = {cell.name: cell for cell in (
     Cell("nodes-2", "2 nodes", nodes=2),
     Cell("nodes-8", "8 nodes", nodes=8),
     Cell("ranks-1", "1 rank per node", ranks_per_node=1),
-    Cell("model-10x", "25.6 M parameters", parameters=25_600_000),
+    Cell("model-10x", "25.6 M parameters", parameters=25_600_000, blocking_steps=2),
     Cell("noise", "the last node slower by 0 … 40 % at random", noise=0.2, steps=24,
-         blocking_steps=24),
+         blocking_steps=24, blocking_warmup_steps=4),
     Cell("stalls", "a node pauses 0.5 s before a step with probability 0.05", stall_chance=0.05,
-         steps=24, blocking_steps=24),
+         steps=24, blocking_steps=24, blocking_warmup_steps=4),
 )}

@@ -138,7 +138,7 @@ class OnCluster(CompareCase):
                           "--forward-ms 80 --backward-ms 160 --steps 24 --warmup-steps 4",
                           "--noise 0.2 --stall-chance 0 --stall-ms 500 --seed 1"):
                 self.assertIn(words, call)
-        self.assertIn("--skip 4 --wait 2 --exchange sharded --wire int8 --json", calls[0])
+        self.assertIn("--skip 1 --wait 1 --exchange sharded --wire int8 --json", calls[0])
         self.assertIn("--hook none --bucket-mb 25 ", calls[1])
         self.assertIn("--hook none --bucket-mb 1 ", calls[2])
         self.assertIn("--hook bf16 --bucket-mb 1 ", calls[3])

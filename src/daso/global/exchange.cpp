@@ -227,12 +227,15 @@ void Exchange::talk(const Turn& turn) {
   std::vector<Pending> answered;
   for (std::size_t i = 0; i < pieces_.size(); ++i) {
     std::move(sent[i]).wait(world_.limit());
+    if (i == 0) {
+      // Before the first answer leaves: peers may have it before this thread goes on.
+      span.emplace(timeline, Track::kExchange, "send back", exchange_);
+      span->talked_to(peers.world_ranks());
+    }
     average(turn, pieces_[i]);
     Spread& spread = spreads_[speakers_.turn_of(exchange_)][i];
     answered.push_back(spread(owned_of(answer_, pieces_[i]), piece_of(back, pieces_[i])));
   }
-  span.emplace(timeline, Track::kExchange, "send back", exchange_);
-  span->talked_to(peers.world_ranks());
   for (Pending& answer : answered) std::move(answer).wait(world_.limit());
   span.emplace(timeline, Track::kExchange, "distance", exchange_);
   talked_distance_ = distance_in(slice);
