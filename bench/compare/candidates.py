@@ -10,7 +10,7 @@ PEERS = ROOT / "bench" / "peers"
 LAYERS = 20
 FORWARD_MS = 80
 BACKWARD_MS = 160
-SMALL_BUCKET_MB = 1  # DDP's best in the base cell, of 0.5, 1, 2, 5 and its default, 25
+SMALL_BUCKET_MB = 1  # DDP's best seen in the base cell
 STRATEGIES = ("none", "node", "sync", "local", "daso")
 # Blocking in every step.
 STEADY = ("sync", "ddp", "ddp-1mb", "ddp-bf16")

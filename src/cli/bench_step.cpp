@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -63,6 +64,10 @@ void validate(const BenchStepOptions& options) {
           "--wire {} does not go with --exchange rotating, which sends whole models in fp32; use "
           "--exchange sharded, or --wire fp32",
           name_of(wire_of(options)));
+  const std::filesystem::path folder = std::filesystem::path(options.trace).parent_path();
+  require(folder.empty() || std::filesystem::is_directory(folder),
+          "--trace {}: there is no folder {}; make it, or name another", options.trace,
+          folder.string());
 }
 
 // At a multiple of skip a round begins, so that the measured ones are whole.

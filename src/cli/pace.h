@@ -22,7 +22,7 @@ struct Pace {
 };
 
 // Comes from seed, node and step alone: all ranks of a node, every strategy and every other program
-// that draws in this way (bench/peers/emulated.py) meet the same.
+// that draws in this way (bench/peers/pace.py) meet the same.
 Pace pace_of(const PaceOptions& options, int nodes, int node, std::int64_t step);
 
 // 0 up to 1, exclusively: splitmix64 (Steele, Lea, Flood) of a counter.

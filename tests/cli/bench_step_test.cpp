@@ -143,6 +143,9 @@ TEST(BenchStep, MistakesAreRefusedBeforeRanksStart) {
       {{"--steps", "0"}, "at least 1"},
       {{"--steps", "2000000000"}, "too many"},
       {{"--batches", "0"}, "at least 1"},
+      {{"--noise", "-1"}, "takes a share from 0"},
+      {{"--stall-chance", "2"}, "takes a probability from 0 to 1"},
+      {{"--trace", "/no/such/folder/trace.json"}, "there is no folder /no/such/folder"},
   };
   for (const Mistake& mistake : mistakes) {
     // Given last: a flag is given once, so those of start() are left out.
