@@ -87,8 +87,8 @@ LearningRate rate_of(const ScheduleFlags& flags, int epochs) {
     return
         [rates = flags.rates](std::int64_t step) { return rates[static_cast<std::size_t>(step)]; };
   }
-  WarmupCosine options{.warmup_steps = flags.batches,
-                       .steps = std::int64_t{epochs} * flags.batches};
+  LearningRateOptions options{.warmup_steps = flags.batches,
+                              .steps = std::int64_t{epochs} * flags.batches};
   options.peak = flags.peak.value_or(options.peak);
   return daso::rate_of(options);
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/train_flags.h"
 
+#include <fmt/ranges.h>
+
 #include "cli/flags.h"
 #include "cli/numbers.h"
 #include "daso/base/error.h"
@@ -46,11 +48,6 @@ void add_data_flags(CLI::App& app, TrainOptions& o) {
       ->default_str(std::to_string(o.batch_size));
   flags.count("--accumulate", "Backwards per step", o.accumulate, 1)
       ->default_str(std::to_string(o.accumulate));
-  flags.parsed("--lr", "Peak of the learning rate (sgd 0.1, adamw 0.001)", o.lr, parse_number);
-  flags.parsed("--base-lr", "Instead: for 256 samples of the global batch, scaled linearly",
-               o.base_lr, parse_number);
-  flags.parsed("--lr-warmup-epochs", "Epochs in which the rate rises (1)", o.lr_warmup_epochs,
-               parse_number);
   flags.choice("--augment", o.augment, {"none", "crop", "crop+flip"}, augment_of)
       ->default_str(name_of(o.augment));
   flags.choice("--uneven", o.uneven, {"drop", "wrap"}, uneven_of)->default_str("drop");
@@ -59,6 +56,36 @@ void add_data_flags(CLI::App& app, TrainOptions& o) {
       ->default_str(std::to_string(o.threads));
   flags.count("--loader-threads", "That prepare a rank's batches", o.loader_threads, 1)
       ->default_str(std::to_string(o.loader_threads));
+}
+
+std::vector<double> numbers_of(const std::string& flag, const std::string& text) {
+  std::vector<double> numbers;
+  for (const std::string& word : split(text, ',')) numbers.push_back(parse_number(flag, word));
+  return numbers;
+}
+
+void add_rate_flags(CLI::App& app, TrainOptions& o) {
+  Flags flags(app);
+  flags.parsed("--lr", "Peak of the learning rate (sgd 0.1, adamw 0.001)", o.lr, parse_number);
+  flags.parsed("--base-lr", "Instead: for 256 samples of the global batch, scaled linearly",
+               o.base_lr, parse_number);
+  flags.parsed("--lr-warmup-epochs", "Epochs in which the rate rises (1)", o.lr_warmup_epochs,
+               parse_number);
+  flags.parsed("--lr-start", "Where it begins to rise (0; with --base-lr there)", o.lr_start,
+               parse_number);
+  flags.choice("--lr-schedule", o.lr_schedule, rate_kind_names(), rate_kind_of)
+      ->default_str(name_of(o.lr_schedule));
+  flags.parsed("--lr-end", "Of cosine (0.01) and polynomial (0): the end, a part of the peak",
+               o.lr_end, parse_number);
+  flags.parsed("--lr-power", "Of polynomial (2)", o.lr_power, parse_number);
+  flags.parsed("--lr-steps", "Of step: epochs after which the rate falls", o.lr_steps, numbers_of)
+      ->type_name("EPOCH,...");
+  flags.parsed("--lr-gamma", "Of step and plateau: the factor by which it falls (0.1)", o.lr_gamma,
+               parse_number);
+  flags.count("--lr-patience", "Of plateau: epochs without progress that are forgiven (2)",
+              o.lr_patience, 0);
+  flags.parsed("--lr-threshold", "Of plateau: fall of the training loss that is progress (0.01)",
+               o.lr_threshold, parse_number);
 }
 
 void add_optimizer_flags(CLI::App& app, TrainOptions& o) {
@@ -127,6 +154,7 @@ void add_output_flags(CLI::App& app, TrainOptions& o) {
 
 void add_job_flags(CLI::App& app, TrainOptions& options) {
   add_data_flags(app, options);
+  add_rate_flags(app, options);
   add_optimizer_flags(app, options);
   add_exchange_flags(app, options);
   app.add_option("--out", options.out, "Folder for all output (runs/<time>)");
@@ -162,6 +190,14 @@ Configuration configuration_of(const TrainOptions& o) {
   put_if("lr", o.lr, same);
   put_if("base-lr", o.base_lr, same);
   put_if("lr-warmup-epochs", o.lr_warmup_epochs, same);
+  put_if("lr-start", o.lr_start, same);
+  put("lr-schedule", name_of(o.lr_schedule));
+  put_if("lr-end", o.lr_end, same);
+  put_if("lr-power", o.lr_power, same);
+  if (!o.lr_steps.empty()) put("lr-steps", fmt::format("{}", fmt::join(o.lr_steps, ",")));
+  put_if("lr-gamma", o.lr_gamma, same);
+  put_if("lr-patience", o.lr_patience, same);
+  put_if("lr-threshold", o.lr_threshold, same);
   put("optimizer", o.optimizer.name);
   put("momentum", o.optimizer.momentum);
   put("nesterov", o.optimizer.nesterov);

@@ -87,7 +87,7 @@ TEST(ScheduleCommand, RatePrintsTheGoldenStarts) {
 
 TEST(ScheduleCommand, DefaultsAreThoseOfTheLibrary) {
   const json found = report({"--lr", "0.3", "--epochs", "6", "--batches", "50", "--nodes", "10"});
-  const WarmupCosine rate{.peak = 0.3, .warmup_steps = 50, .steps = 300};
+  const LearningRateOptions rate{.peak = 0.3, .warmup_steps = 50, .steps = 300};
   const auto epochs =
       trajectory_of(Schedule({.kind = ScheduleKind::kRate,
                               .phases = {.epochs = 6, .warmup = 1},

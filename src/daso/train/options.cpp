@@ -138,6 +138,7 @@ void validate(const TrainOptions& options) {
   known("--strategy", options.strategy, strategy_names());
   known("--preset", options.preset, {"default", "paper"});
   known("--model", options.model, network_names());
+  rate_options(options, 1, 1);  // whatever the number of ranks and steps
   // Whatever the number of nodes.
   const Preset preset = preset_of(options, 1);
   validate(preset.exchange);
@@ -155,32 +156,15 @@ StrategyOptions strategy_options(const TrainOptions& options, const Course& cour
   return result;
 }
 
-double peak_of(const TrainOptions& options, int ranks) {
-  if (!options.base_lr) return options.lr.value_or(options.optimizer.name == "adamw" ? 1e-3 : 0.1);
-  constexpr double kBaseBatch = 256;
-  return *options.base_lr * options.batch_size * options.accumulate * ranks / kBaseBatch;
-}
-
 OptimizerOptions optimizer_options(const TrainOptions& options) {
   OptimizerOptions result = options.optimizer;
   result.weight_decay = options.weight_decay.value_or(result.name == "adamw" ? 0.01 : 5e-4);
   return result;
 }
 
-Course course_of(const TrainOptions& options, int ranks, std::int64_t batches) {
-  const double warmup = options.lr_warmup_epochs.value_or(1) * static_cast<double>(batches);
-  return {.epochs = options.epochs,
-          .batches = batches,
-          .rate = rate_of({.peak = peak_of(options, ranks),
-                           .warmup_steps = std::llround(warmup),
-                           .steps = options.epochs * batches})};
-}
-
 TrainOptions resolved(const TrainOptions& options, const Course& course, const Topology& topology) {
   TrainOptions all = options;
-  all.lr = peak_of(options, topology.ranks());
-  all.base_lr.reset();
-  all.lr_warmup_epochs = options.lr_warmup_epochs.value_or(1);
+  resolve_rate(all, topology.ranks(), course.batches);
   all.weight_decay = optimizer_options(options).weight_decay;
   const bool daso = options.strategy == "daso";
   if (!daso && options.strategy != "local") return all;

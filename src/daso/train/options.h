@@ -46,6 +46,14 @@ struct TrainOptions {
   std::optional<double> lr;       // peak; else by the optimizer
   std::optional<double> base_lr;  // instead: for 256 samples of the global batch, scaled linearly
   std::optional<double> lr_warmup_epochs;
+  std::optional<double> lr_start;  // where the warm-up begins; else at base_lr, or 0
+  RateKind lr_schedule = RateKind::kCosine;
+  std::optional<double> lr_end;    // cosine, polynomial: a part of the peak
+  std::optional<double> lr_power;  // polynomial
+  std::optional<double> lr_gamma;  // step, plateau
+  std::vector<double> lr_steps;    // step: epochs
+  std::optional<int> lr_patience;  // plateau
+  std::optional<double> lr_threshold;
   OptimizerOptions optimizer{.name = "sgd", .momentum = 0.9};  // but for its weight decay
   std::optional<double> weight_decay;                          // else by the optimizer
   std::optional<double> clip_norm;
@@ -91,8 +99,14 @@ OptimizerOptions optimizer_options(const TrainOptions& options);
 // ConfigError where options contradict each other.
 StrategyOptions strategy_options(const TrainOptions& options, const Course& course, int nodes);
 
-// Linear warm-up, by default of one epoch, then a cosine to 1 %.
+// Linear warm-up, by default of one epoch, then what the schedule of the rate says. Throws
+// ConfigError where options contradict each other.
+LearningRateOptions rate_options(const TrainOptions& options, int ranks, std::int64_t batches);
+
 Course course_of(const TrainOptions& options, int ranks, std::int64_t batches);
+
+// Gives everything that counts for the rate.
+void resolve_rate(TrainOptions& options, int ranks, std::int64_t batches);
 
 // The options with everything given that counts in a run: none of it is left to presets.
 TrainOptions resolved(const TrainOptions& options, const Course& course, const Topology& topology);

@@ -19,7 +19,10 @@ State state_of(const Tally& tally) {
           {"best_accuracy", real(tally.best_accuracy)},
           {"exchanges", integer(tally.exchanges)},
           {"staleness.sum", real(tally.staleness.sum)},
-          {"staleness.number", integer(tally.staleness.number)}};
+          {"staleness.number", integer(tally.staleness.number)},
+          {"rate.factor", real(tally.rate.value)},
+          {"rate.best", real(tally.rate.stall.best)},
+          {"rate.bad_epochs", integer(tally.rate.stall.bad_epochs)}};
 }
 
 Tally tally_in(const State& state) {
@@ -29,7 +32,10 @@ Tally tally_in(const State& state) {
       .score = {.loss = real_in(state, "test_loss"), .accuracy = real_in(state, "test_accuracy")},
       .best_accuracy = real_in(state, "best_accuracy"),
       .exchanges = integer_in(state, "exchanges"),
-      .staleness = {real_in(state, "staleness.sum"), integer_in(state, "staleness.number")}};
+      .staleness = {real_in(state, "staleness.sum"), integer_in(state, "staleness.number")},
+      .rate = {.value = real_in(state, "rate.factor"),
+               .stall = {.best = real_in(state, "rate.best"),
+                         .bad_epochs = static_cast<int>(integer_in(state, "rate.bad_epochs"))}}};
 }
 
 }  // namespace daso

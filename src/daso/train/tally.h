@@ -3,6 +3,7 @@
 
 #include "daso/global/cycle.h"
 #include "daso/model/state.h"
+#include "daso/optim/learning_rate.h"
 #include "daso/train/evaluation.h"
 
 namespace daso {
@@ -26,6 +27,7 @@ struct Tally {
   double best_accuracy = -1;  // of all epochs
   std::int64_t exchanges = 0;
   Mean staleness;
+  RateFactor rate;  // by which the learning rate has fallen
 
   void add(const Plan& plan);
 };

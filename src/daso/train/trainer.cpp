@@ -63,6 +63,7 @@ Trainer::Body::Body(World& the_world, const TrainOptions& the_options)
       optimizer(make_optimizer(model, optimizer_options(options))),
       loading(loader_options(options, *data.train, world)),
       loader(data.train, loading),
+      rate(rate_options(options, world.size(), loader.batches())),
       course(course_of(options, world.size(), loader.batches())),
       strategy(make_strategy(world, model, *optimizer,
                              strategy_options(options, course, world.topology().nodes()))),
@@ -94,7 +95,7 @@ void Trainer::Body::train_epoch(int epoch, std::int64_t from, const OnProgress& 
   if (from == 0) tally.loss = {};
   loader.start(epoch, from);
   for (std::int64_t batch = from; batch < course.batches; ++batch) {
-    const When when = course.at(epoch, batch);
+    const When when = when_at(epoch, batch);
     record_step(when.step);
     const Span span(world.timeline(), Track::kTraining, "step", when.step);
     tally.loss.add(train_batch(next_batch(when), when));
@@ -104,6 +105,14 @@ void Trainer::Body::train_epoch(int epoch, std::int64_t from, const OnProgress& 
     if (checkpoint_due(when)) checkpoint(place);
     if (stopping) return;
   }
+}
+
+// The learning rate of the course, as far as a plateau has let it fall.
+When Trainer::Body::when_at(int epoch, std::int64_t batch) const {
+  When when = course.at(epoch, batch);
+  when.rate *= tally.rate.value;
+  if (when.next_rate) *when.next_rate *= tally.rate.value;
+  return when;
 }
 
 Batch Trainer::Body::next_batch(const When& when) {
@@ -152,7 +161,8 @@ void Trainer::Body::end_epoch(int epoch, const OnProgress& on_progress) {
     tally.score = evaluate(*network, test_part, team, world.limit());
   }
   evaluation_wait += tally.score.wait_seconds;
-  const When when = course.at(epoch, course.batches - 1);
+  const When when = when_at(epoch, course.batches - 1);
+  after_epoch(rate, tally.rate, tally.train_loss);
   place = {.epoch = epoch + 1, .batch = 0, .step = when.step + 1};
   if (options.keep_best) keep_if_best();
   if (world.rank() == 0) {

@@ -23,6 +23,7 @@ struct Trainer::Body {
   // The loop.
   bool advance(const OnProgress& on_progress);
   void train_epoch(int epoch, std::int64_t from, const OnProgress& on_progress);
+  When when_at(int epoch, std::int64_t batch) const;
   Batch next_batch(const When& when);
   double train_batch(const Batch& batch, const When& when);
   void end_epoch(int epoch, const OnProgress& on_progress);
@@ -52,6 +53,7 @@ struct Trainer::Body {
   std::unique_ptr<Optimizer> optimizer;
   LoaderOptions loading;
   Loader loader;
+  LearningRateOptions rate;
   Course course;
   std::unique_ptr<Strategy> strategy;
   Communicator& team;  // the ranks that train one model together: they are evaluated together

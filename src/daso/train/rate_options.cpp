@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// The part of TrainOptions that becomes the learning rate.
+#include <algorithm>
+#include <cmath>
+
+#include "daso/base/error.h"
+#include "daso/train/options.h"
+
+namespace daso {
+namespace {
+
+// An option of one schedule of the rate that another would ignore is a mistake.
+void refuse_idle(const TrainOptions& options) {
+  const RateKind kind = options.lr_schedule;
+  const auto belongs = [&](bool given, const char* flag, bool used, const char* where) {
+    require(!given || used, "{} changes nothing here: it is for --lr-schedule {}", flag, where);
+  };
+  const bool step = kind == RateKind::kStep;
+  const bool polynomial = kind == RateKind::kPolynomial;
+  const bool plateau = kind == RateKind::kPlateau;
+  belongs(options.lr_end.has_value(), "--lr-end", kind == RateKind::kCosine || polynomial,
+          "cosine and polynomial");
+  belongs(options.lr_power.has_value(), "--lr-power", polynomial, "polynomial");
+  belongs(options.lr_gamma.has_value(), "--lr-gamma", step || plateau, "step and plateau");
+  belongs(!options.lr_steps.empty(), "--lr-steps", step, "step");
+  belongs(options.lr_patience.has_value(), "--lr-patience", plateau, "plateau");
+  belongs(options.lr_threshold.has_value(), "--lr-threshold", plateau, "plateau");
+}
+
+void check_steps(const TrainOptions& options) {
+  require(options.lr_schedule != RateKind::kStep || !options.lr_steps.empty(),
+          "--lr-schedule step needs --lr-steps, the epochs after which the rate falls, like "
+          "30,60,80");
+  double before = 0;
+  for (const double epoch : options.lr_steps) {
+    require(epoch > before && epoch < options.epochs,
+            "--lr-steps takes rising numbers of epochs between 0 and --epochs {}, got {} after {}",
+            options.epochs, epoch, before);
+    before = epoch;
+  }
+}
+
+}  // namespace
+
+double peak_of(const TrainOptions& options, int ranks) {
+  if (!options.base_lr) return options.lr.value_or(options.optimizer.name == "adamw" ? 1e-3 : 0.1);
+  constexpr double kBaseBatch = 256;
+  return *options.base_lr * options.batch_size * options.accumulate * ranks / kBaseBatch;
+}
+
+LearningRateOptions rate_options(const TrainOptions& options, int ranks, std::int64_t batches) {
+  refuse_idle(options);
+  check_steps(options);
+  require(!options.lr_start || !options.base_lr,
+          "--base-lr is where the warm-up begins already: leave out --lr-start");
+  const auto steps_of = [&](double epochs) {
+    return std::int64_t{std::llround(epochs * static_cast<double>(batches))};
+  };
+  LearningRateOptions rate{.kind = options.lr_schedule, .peak = peak_of(options, ranks)};
+  // Less than 256 samples are no reason to begin above the peak.
+  rate.start = options.lr_start.value_or(std::min(rate.peak, options.base_lr.value_or(0)));
+  rate.warmup_steps = steps_of(options.lr_warmup_epochs.value_or(1));
+  rate.steps = options.epochs * batches;
+  rate.end = options.lr_end.value_or(rate.kind == RateKind::kPolynomial ? 0 : rate.end);
+  rate.power = options.lr_power.value_or(rate.power);
+  rate.gamma = options.lr_gamma.value_or(rate.gamma);
+  for (const double epoch : options.lr_steps) rate.drops.push_back(steps_of(epoch));
+  rate.stall.patience = options.lr_patience.value_or(rate.stall.patience);
+  rate.stall.threshold = options.lr_threshold.value_or(rate.stall.threshold);
+  validate(rate);
+  return rate;
+}
+
+Course course_of(const TrainOptions& options, int ranks, std::int64_t batches) {
+  return {.epochs = options.epochs,
+          .batches = batches,
+          .rate = rate_of(rate_options(options, ranks, batches))};
+}
+
+void resolve_rate(TrainOptions& options, int ranks, std::int64_t batches) {
+  const LearningRateOptions rate = rate_options(options, ranks, batches);
+  options.lr = rate.peak;
+  options.base_lr.reset();
+  if (rate.start > 0) options.lr_start = rate.start;
+  options.lr_warmup_epochs = options.lr_warmup_epochs.value_or(1);
+  const bool plateau = rate.kind == RateKind::kPlateau;
+  const bool polynomial = rate.kind == RateKind::kPolynomial;
+  if (rate.kind == RateKind::kCosine || polynomial) options.lr_end = rate.end;
+  if (polynomial) options.lr_power = rate.power;
+  if (rate.kind == RateKind::kStep || plateau) options.lr_gamma = rate.gamma;
+  if (!plateau) return;
+  options.lr_patience = rate.stall.patience;
+  options.lr_threshold = rate.stall.threshold;
+}
+
+}  // namespace daso

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a recipe is made of: that it reaches the run, and that a run goes on with the same bytes.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "daso/base/error.h"
+#include "runs.h"
+#include "scratch_folder.h"
+
+namespace daso::test {
+namespace {
+
+using testing::HasSubstr;
+
+std::string refusal(const TrainOptions& options) {
+  try {
+    validate(options);
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+// Trains to the end, and again from the checkpoint at this step.
+void expect_same_bytes_from(int step, TrainOptions options, const RunOptions& run = {}) {
+  const ScratchFolder whole;
+  options.out = whole.path();
+  options.checkpoint_every = Every{.number = 4, .unit = Every::Unit::kSteps};
+  train(options, run);
+  const ScratchFolder rest;
+  options.out = rest.path();
+  options.resume = true;
+  options.resume_from = whole.path() / "checkpoints" / fmt::format("step-{:09}", step);
+  train(options, run);
+  EXPECT_TRUE(result_in(rest.path()) == result_in(whole.path())) << options.strategy;
+}
+
+// 32 samples on each of 64 ranks are 8 times 256.
+TEST(RateOptions, BaseRateIsScaledAndWhereTheWarmupBegins) {
+  TrainOptions options;
+  options.base_lr = 0.1;
+  options.lr_warmup_epochs = 5;
+  options.epochs = 90;
+  options.lr_schedule = RateKind::kStep;
+  options.lr_steps = {30, 60, 80};
+  const Course course = course_of(options, 64, 10);
+  EXPECT_DOUBLE_EQ(course.rate(0), 0.1 + 0.7 / 50);
+  EXPECT_DOUBLE_EQ(course.rate(24), 0.45);
+  EXPECT_EQ(course.rate(49), 0.8);
+  EXPECT_EQ(course.rate(299), 0.8);
+  EXPECT_DOUBLE_EQ(course.rate(300), 0.08);
+  EXPECT_DOUBLE_EQ(course.rate(899), 0.0008);
+  // A small batch does not begin above its peak.
+  EXPECT_DOUBLE_EQ(course_of(options, 1, 10).rate(0), 0.0125);
+}
+
+TEST(RateOptions, WhatIsResolvedGivesTheSameRates) {
+  TrainOptions step;
+  step.base_lr = 0.1;
+  step.lr_schedule = RateKind::kStep;
+  step.lr_steps = {1.5, 3};
+  TrainOptions polynomial;
+  polynomial.lr = 2;
+  polynomial.lr_start = 0.5;
+  polynomial.lr_schedule = RateKind::kPolynomial;
+  TrainOptions plateau;
+  plateau.lr_schedule = RateKind::kPlateau;
+  for (const TrainOptions& options : {TrainOptions{}, step, polynomial, plateau}) {
+    TrainOptions all = options;
+    resolve_rate(all, 16, 20);
+    EXPECT_TRUE(all.lr && all.lr_warmup_epochs && !all.base_lr);
+    const Course asked = course_of(options, 16, 20);
+    const Course given = course_of(all, 3, 20);  // nothing is left to scale
+    for (std::int64_t i = 0; i < asked.steps(); ++i) EXPECT_EQ(asked.rate(i), given.rate(i)) << i;
+  }
+  resolve_rate(plateau, 1, 1);
+  EXPECT_EQ(plateau.lr_gamma, 0.1);
+  EXPECT_EQ(plateau.lr_patience, 2);
+  EXPECT_EQ(plateau.lr_threshold, 0.01);
+}
+
+TEST(RateOptions, WhatWouldChangeNothingIsRefused) {
+  const auto with = [](auto change) {
+    TrainOptions options;
+    change(options);
+    return refusal(options);
+  };
+  EXPECT_THAT(with([](auto& o) { o.lr_steps = {1}; }), HasSubstr("--lr-steps"));
+  EXPECT_THAT(with([](auto& o) { o.lr_gamma = 0.5; }), HasSubstr("step and plateau"));
+  EXPECT_THAT(with([](auto& o) { o.lr_power = 1; }), HasSubstr("--lr-power"));
+  EXPECT_THAT(with([](auto& o) { o.lr_patience = 1; }), HasSubstr("--lr-patience"));
+  EXPECT_THAT(with([](auto& o) { o.lr_threshold = 0.1; }), HasSubstr("--lr-threshold"));
+  EXPECT_THAT(with([](auto& o) {
+                o.lr_schedule = RateKind::kConstant;
+                o.lr_end = 0.1;
+              }),
+              HasSubstr("--lr-end"));
+  EXPECT_THAT(with([](auto& o) { o.lr_schedule = RateKind::kStep; }), HasSubstr("30,60,80"));
+  const std::vector<std::vector<double>> wrong = {{0}, {2, 2}, {3, 1}, {1, 6}, {std::nan("")}};
+  for (const std::vector<double>& steps : wrong) {
+    EXPECT_THAT(with([&](auto& o) {
+                  o.lr_schedule = RateKind::kStep;
+                  o.lr_steps = steps;  // of 6 epochs
+                }),
+                HasSubstr("--lr-steps takes rising numbers"));
+  }
+  EXPECT_THAT(with([](auto& o) {
+                o.base_lr = 0.1;
+                o.lr_start = 0.1;
+              }),
+              HasSubstr("--lr-start"));
+  EXPECT_EQ(with([](auto& o) { o.lr_end = 0.5; }), "");
+}
+
+// The first loss is progress by any measure, the next by 9 tenths is not.
+TEST(Recipe, PlateauLetsTheRateFallAndGoesOn) {
+  for (const char* strategy : {"none", "node", "sync", "local", "daso"}) {
+    TrainOptions options = small_run("");
+    options.strategy = strategy;
+    options.lr_schedule = RateKind::kPlateau;
+    options.lr = 0.05;
+    options.lr_gamma = 0.25;
+    options.lr_patience = 0;
+    options.lr_threshold = 0.9;
+    std::vector<double> rates;  // of the last step of each epoch
+    const ScratchFolder folder;
+    options.out = folder.path();
+    train(options, {.on_progress = [&](const Progress& now) {
+            if (now.test) rates.push_back(now.when.rate);
+          }});
+    EXPECT_EQ(rates, (std::vector<double>{0.05, 0.05, 0.0125})) << strategy;
+    expect_same_bytes_from(20, options);
+    expect_same_bytes_from(16, options);
+  }
+}
+
+}  // namespace
+}  // namespace daso::test
