@@ -99,6 +99,10 @@ void add_optimizer_flags(CLI::App& app, TrainOptions& o) {
   app.add_flag_callback(
       "--no-decay-norm-bias", [&o] { o.optimizer.decay_all = false; },
       "No weight decay for biases and norm layers");
+  app.add_option_function<std::string>(
+         "--no-decay", [&o](const std::string& text) { o.optimizer.no_decay = split(text, ','); },
+         "Parameters without weight decay, by the beginnings of their names")
+      ->type_name("NAME,...");
   flags.parsed("--clip-norm", "Largest norm of the gradient", o.clip_norm, parse_number);
 }
 
@@ -203,6 +207,7 @@ Configuration configuration_of(const TrainOptions& o) {
   put("nesterov", o.optimizer.nesterov);
   put_if("weight-decay", o.weight_decay, same);
   put("no-decay-norm-bias", !o.optimizer.decay_all);
+  if (!o.optimizer.no_decay.empty()) put("no-decay", join(o.optimizer.no_decay, ","));
   put_if("clip-norm", o.clip_norm, same);
   put("strategy", o.strategy);
   put("preset", o.preset);

@@ -115,7 +115,7 @@ TEST(AdamWOptimizer, CorrectsByTheStepsThatItIsTold) {
 
 TEST(Decay, OfAllIsOnePass) {
   const FlatModel model(bag());
-  const std::vector<DecayRun> runs = decay_runs(model, /*all=*/true);
+  const std::vector<DecayRun> runs = decay_runs(model, {});
   ASSERT_EQ(runs.size(), 1U);
   EXPECT_EQ(runs[0].elements, 1792U);  // 1080 + 40 + 40 + 400 + 10 + 1 in blocks of 256
 }
@@ -123,7 +123,7 @@ TEST(Decay, OfAllIsOnePass) {
 // The layout is temperature, bias, head, none, shift, scale, weight.
 TEST(Decay, LeavesOutTensorsOfOneDimensionOrNone) {
   const FlatModel model(bag());
-  const std::vector<DecayRun> runs = decay_runs(model, /*all=*/false);
+  const std::vector<DecayRun> runs = decay_runs(model, {.all = false});
   ASSERT_EQ(runs.size(), 4U);
   const std::vector<std::size_t> offsets = {0, 11, 411, 491};
   const std::vector<std::size_t> elements = {11, 400, 80, 1792 - 491};
@@ -131,6 +131,51 @@ TEST(Decay, LeavesOutTensorsOfOneDimensionOrNone) {
     EXPECT_EQ(runs[i].offset, offsets[i]);
     EXPECT_EQ(runs[i].elements, elements[i]);
     EXPECT_EQ(runs[i].decays, i % 2 == 1);
+  }
+}
+
+// The layout is temperature (1), bias (10), head (400), none (0), shift (40), scale (40), weight.
+TEST(Decay, LeavesOutWhatIsNamed) {
+  const FlatModel model(bag());
+  const std::vector<DecayRun> runs = decay_runs(model, {.except = {"head", "scale"}});
+  ASSERT_EQ(runs.size(), 5U);
+  const std::vector<std::size_t> offsets = {0, 11, 411, 451, 491};
+  for (std::size_t i = 0; i < 5; ++i) {
+    EXPECT_EQ(runs[i].offset, offsets[i]);
+    EXPECT_EQ(runs[i].decays, i % 2 == 0);
+  }
+  // Together with norms and biases only the weight is left, and a tensor without elements.
+  const std::vector<DecayRun> both = decay_runs(model, {.all = false, .except = {"head"}});
+  ASSERT_EQ(both.size(), 4U);
+  const std::vector<std::size_t> elements = {411, 0, 80, 1792 - 491};
+  for (std::size_t i = 0; i < 4; ++i) {
+    EXPECT_EQ(both[i].elements, elements[i]);
+    EXPECT_EQ(both[i].decays, i % 2 == 1);
+  }
+}
+
+TEST(Decay, RefusesNamesThatNoParameterBeginsWith) {
+  const FlatModel model(bag());
+  for (const char* wrong : {"hea", "scales", ""}) {
+    EXPECT_THROW(decay_runs(model, {.except = {wrong}}), ConfigError) << wrong;
+  }
+  try {
+    decay_runs(model, {.except = {"wieght"}});
+    FAIL();
+  } catch (const ConfigError& error) {
+    EXPECT_NE(std::string(error.what()).find("did you mean 'weight'?"), std::string::npos);
+  }
+}
+
+TEST(Decay, OfNamedTensorsIsNoneForEachOptimizer) {
+  for (const std::string& name : optimizer_names()) {
+    const auto module = bag();
+    FlatModel model(module);
+    const at::Tensor head = module->tensors.at("head").detach().clone();
+    const at::Tensor weight = module->tensors.at("weight").detach().clone();
+    make_optimizer(model, {.name = name, .weight_decay = 0.5, .no_decay = {"head"}})->step(0.5);
+    EXPECT_TRUE(at::equal(module->tensors.at("head"), head)) << name;
+    EXPECT_FALSE(at::equal(module->tensors.at("weight"), weight)) << name;
   }
 }
 

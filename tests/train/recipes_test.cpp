@@ -136,5 +136,18 @@ TEST(Recipe, PlateauLetsTheRateFallAndGoesOn) {
   }
 }
 
+TEST(Recipe, NamedParametersDoNotDecay) {
+  const ScratchFolder folder;
+  TrainOptions options = small_run(folder.path());
+  options.optimizer.no_decay = {"fc1", "fc2.weight"};
+  EXPECT_EQ(refusal(options), "");
+  expect_same_bytes_from(12, options);
+  options.weight_decay = 0;
+  EXPECT_THAT(refusal(options), HasSubstr("--no-decay"));
+  options.weight_decay.reset();
+  options.optimizer.no_decay = {"fc"};  // not a whole word
+  EXPECT_THROW(train(options), ConfigError);
+}
+
 }  // namespace
 }  // namespace daso::test

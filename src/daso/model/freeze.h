@@ -10,10 +10,10 @@ class Module;
 
 namespace daso {
 
-// Parameters whose names begin with one of `beginnings` ("layer1" or "layer1.0.weight", whole words
-// between dots) get no gradient any more and stay as they are. To be called before the module
-// becomes a FlatModel. Statistics of BatchNorm are buffers and move on. Throws ConfigError for a
-// beginning that no parameter has, with the nearest one.
+// Parameters whose names begin with one of `beginnings` (names.h) get no gradient any more and stay
+// as they are. To be called before the module becomes a FlatModel. Statistics of BatchNorm are
+// buffers and move on. Throws ConfigError for a beginning that no parameter has, with the nearest
+// one; nothing is frozen then.
 void freeze(torch::nn::Module& module, const std::vector<std::string>& beginnings);
 
 }  // namespace daso

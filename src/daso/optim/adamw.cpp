@@ -30,7 +30,7 @@ AdamwOptions checked(const AdamwOptions& options) {
 AdamW::AdamW(FlatModel& model, const AdamwOptions& options)
     : model_(model),
       options_(checked(options)),
-      runs_(decay_runs(model, options.decay_all || options.weight_decay == 0)),
+      runs_(decay_runs(model, options.weight_decay == 0 ? DecayOptions{} : options.decay)),
       first_(large_zeros(model.parameters().sizes(), model.parameters().options())),
       second_(large_zeros(model.parameters().sizes(), model.parameters().options())) {}
 

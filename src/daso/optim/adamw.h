@@ -12,7 +12,7 @@ struct AdamwOptions {
   double beta2 = 0.999;
   double epsilon = 1e-8;
   double weight_decay = 0.01;
-  bool decay_all = true;  // false: no weight decay for biases and norms (decay.h)
+  DecayOptions decay;
 };
 
 // AdamW as PyTorch defines it, in one pass (adamw_kernel.h). steps() tells how far the moments are

@@ -3,18 +3,28 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "daso/model/names.h"
+
 namespace daso {
 
-std::vector<DecayRun> decay_runs(const FlatModel& model, bool all) {
+bool decays(const FlatModel& model, std::size_t span, const DecayOptions& options) {
+  if (begins_with_one_of(model.parameter_spans()[span].name, options.except)) return false;
+  return options.all || model.parameter(span).dim() > 1;
+}
+
+std::vector<DecayRun> decay_runs(const FlatModel& model, const DecayOptions& options) {
+  check_beginnings(model.module(), options.except);
   const auto whole = static_cast<std::size_t>(model.parameters().numel());
-  if (all) return {{.offset = 0, .elements = whole, .decays = true}};
+  if (options.all && options.except.empty()) {
+    return {{.offset = 0, .elements = whole, .decays = true}};
+  }
   std::vector<DecayRun> runs;
   const std::vector<FlatSpan>& spans = model.parameter_spans();
   for (std::size_t i = 0; i < spans.size(); ++i) {
-    const bool decays = model.parameter(i).dim() > 1;
+    const bool here = decays(model, i, options);
     const auto elements = static_cast<std::size_t>(spans[i].elements);
-    if (runs.empty() || runs.back().decays != decays) {
-      runs.push_back({static_cast<std::size_t>(spans[i].offset), 0, decays});
+    if (runs.empty() || runs.back().decays != here) {
+      runs.push_back({static_cast<std::size_t>(spans[i].offset), 0, here});
     }
     runs.back().elements += elements;
   }

@@ -2,11 +2,21 @@
 #pragma once
 
 #include <cstddef>
+#include <string>
 #include <vector>
 
 #include "daso/model/flat_model.h"
 
 namespace daso {
+
+// Which tensors weight decay applies to.
+struct DecayOptions {
+  bool all = true;  // false: not to those of one dimension or none (biases, scales and shifts)
+  std::vector<std::string> except;  // nor to those whose names begin with one of these (names.h)
+};
+
+// Of the tensor with this span.
+bool decays(const FlatModel& model, std::size_t span, const DecayOptions& options);
 
 // Neighbouring elements of a flat tensor that an optimizer treats alike.
 struct DecayRun {
@@ -15,8 +25,8 @@ struct DecayRun {
   bool decays = true;
 };
 
-// The flat parameters, padding included, as runs with and without weight decay. With `all` that is
-// one run; else tensors of one dimension or none (biases, scales and shifts of norms) get no decay.
-std::vector<DecayRun> decay_runs(const FlatModel& model, bool all);
+// The flat parameters, padding included, as runs with and without weight decay; without exceptions
+// that is one run. Throws ConfigError for a name that no parameter has.
+std::vector<DecayRun> decay_runs(const FlatModel& model, const DecayOptions& options);
 
 }  // namespace daso

@@ -13,7 +13,8 @@ namespace daso {
 struct OptimizerOptions {
   std::string name = "sgd";  // of optimizer_names()
   double weight_decay = 0;
-  bool decay_all = true;  // false: no weight decay for biases and norms (decay.h)
+  bool decay_all = true;              // false: no weight decay for biases and norms (decay.h)
+  std::vector<std::string> no_decay;  // nor for these, by the beginnings of their names
   // sgd
   double momentum = 0;
   bool nesterov = false;

@@ -12,7 +12,7 @@ namespace daso {
 Sgd::Sgd(FlatModel& model, const SgdOptions& options)
     : model_(model),
       options_(options),
-      runs_(decay_runs(model, options.decay_all || options.weight_decay == 0)) {
+      runs_(decay_runs(model, options.weight_decay == 0 ? DecayOptions{} : options.decay)) {
   require(options.momentum >= 0 && options.momentum < 1, "momentum must be in 0 ... 1, got {}",
           options.momentum);
   require(options.weight_decay >= 0, "the weight decay must be 0 or more, got {}",

@@ -11,7 +11,7 @@ struct SgdOptions {
   double momentum = 0;
   double weight_decay = 0;
   bool nesterov = false;
-  bool decay_all = true;  // false: no weight decay for biases and norms (decay.h)
+  DecayOptions decay;
 };
 
 // Stochastic gradient descent as PyTorch defines it, in one pass (sgd_kernel.h).

@@ -139,6 +139,7 @@ void validate(const TrainOptions& options) {
   known("--preset", options.preset, {"default", "paper"});
   known("--model", options.model, network_names());
   rate_options(options, 1, 1);  // whatever the number of ranks and steps
+  optimizer_options(options);
   // Whatever the number of nodes.
   const Preset preset = preset_of(options, 1);
   validate(preset.exchange);
@@ -159,6 +160,8 @@ StrategyOptions strategy_options(const TrainOptions& options, const Course& cour
 OptimizerOptions optimizer_options(const TrainOptions& options) {
   OptimizerOptions result = options.optimizer;
   result.weight_decay = options.weight_decay.value_or(result.name == "adamw" ? 0.01 : 5e-4);
+  require(result.weight_decay > 0 || result.no_decay.empty(),
+          "--no-decay changes nothing with --weight-decay 0");
   return result;
 }
 

@@ -92,7 +92,7 @@ void validate(const TrainOptions& options);
 // The peak of the learning rate, for a number of ranks.
 double peak_of(const TrainOptions& options, int ranks);
 
-// The optimizer with its weight decay.
+// The optimizer with its weight decay. Throws ConfigError where options contradict each other.
 OptimizerOptions optimizer_options(const TrainOptions& options);
 
 // What the strategy gets, once the number of nodes and the steps of an epoch are known. Throws
