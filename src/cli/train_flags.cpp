@@ -66,7 +66,8 @@ std::vector<double> numbers_of(const std::string& flag, const std::string& text)
 
 void add_rate_flags(CLI::App& app, TrainOptions& o) {
   Flags flags(app);
-  flags.parsed("--lr", "Peak of the learning rate (sgd 0.1, adamw 0.001)", o.lr, parse_number);
+  flags.parsed("--lr", "Peak of the learning rate (sgd 0.1, lars 1, adamw and lamb 0.001)", o.lr,
+               parse_number);
   flags.parsed("--base-lr", "Instead: for 256 samples of the global batch, scaled linearly",
                o.base_lr, parse_number);
   flags.parsed("--lr-warmup-epochs", "Epochs in which the rate rises (1)", o.lr_warmup_epochs,
@@ -90,12 +91,14 @@ void add_rate_flags(CLI::App& app, TrainOptions& o) {
 
 void add_optimizer_flags(CLI::App& app, TrainOptions& o) {
   Flags flags(app);
-  flags.choice("--optimizer", o.optimizer.name, {"sgd", "adamw"}, std::identity())
+  flags.choice("--optimizer", o.optimizer.name, optimizer_names(), std::identity())
       ->default_str(o.optimizer.name);
-  flags.parsed("--momentum", "Of sgd", o.optimizer.momentum, parse_number)
+  flags.parsed("--momentum", "Of sgd and lars", o.optimizer.momentum, parse_number)
       ->default_str(fmt::format("{}", o.optimizer.momentum));
   app.add_flag("--nesterov", o.optimizer.nesterov, "Nesterov's momentum, of sgd");
-  flags.parsed("--weight-decay", "(sgd 0.0005, adamw 0.01)", o.weight_decay, parse_number);
+  flags.parsed("--trust", "Of lars: its trust coefficient (0.001)", o.trust, parse_number);
+  flags.parsed("--weight-decay", "(sgd and lars 0.0005, adamw and lamb 0.01)", o.weight_decay,
+               parse_number);
   app.add_flag_callback(
       "--no-decay-norm-bias", [&o] { o.optimizer.decay_all = false; },
       "No weight decay for biases and norm layers");
@@ -205,6 +208,7 @@ Configuration configuration_of(const TrainOptions& o) {
   put("optimizer", o.optimizer.name);
   put("momentum", o.optimizer.momentum);
   put("nesterov", o.optimizer.nesterov);
+  put_if("trust", o.trust, same);
   put_if("weight-decay", o.weight_decay, same);
   put("no-decay-norm-bias", !o.optimizer.decay_all);
   if (!o.optimizer.no_decay.empty()) put("no-decay", join(o.optimizer.no_decay, ","));

@@ -10,6 +10,7 @@
 
 #include "bag.h"
 #include "daso/base/error.h"
+#include "daso/optim/norm.h"
 
 namespace daso {
 namespace {

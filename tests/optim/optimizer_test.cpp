@@ -39,7 +39,9 @@ std::vector<OptimizerOptions> all_kinds() {
           {.name = "sgd", .weight_decay = 0.1, .momentum = 0.9, .nesterov = true},
           {.name = "sgd", .weight_decay = 0.1, .decay_all = false, .momentum = 0.9},
           {.name = "adamw", .weight_decay = 0.1},
-          {.name = "adamw", .weight_decay = 0.1, .decay_all = false}};
+          {.name = "adamw", .weight_decay = 0.1, .decay_all = false},
+          {.name = "lars", .weight_decay = 0.1, .momentum = 0.9},
+          {.name = "lamb", .weight_decay = 0.1, .no_decay = {"head"}}};
 }
 
 TEST(Optimizer, GoesOnFromItsStateWithTheSameBits) {

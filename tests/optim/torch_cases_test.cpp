@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Our optimizers against numbers that PyTorch's own came to (torch_cases.py).
+// Our optimizers against numbers that PyTorch's own came to (torch_cases.py), or the papers'
+// formulas in double precision (layerwise_numbers.py).
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -14,8 +15,8 @@ namespace {
 
 using nlohmann::json;
 
-json cases() {
-  std::ifstream file(DASO_TORCH_CASES);
+json cases_in(const char* path) {
+  std::ifstream file(path);
   return json::parse(file);
 }
 
@@ -47,6 +48,8 @@ OptimizerOptions options_of(const json& run) {
   options.decay_all = given.value("decay_all", options.decay_all);
   options.momentum = given.value("momentum", options.momentum);
   options.nesterov = given.value("nesterov", options.nesterov);
+  options.trust = given.value("trust", options.trust);
+  options.no_decay = given.value("no_decay", options.no_decay);
   options.beta1 = given.value("beta1", options.beta1);
   options.beta2 = given.value("beta2", options.beta2);
   options.epsilon = given.value("epsilon", options.epsilon);
@@ -60,9 +63,7 @@ void expect_close(const at::Tensor& ours, const at::Tensor& theirs, const std::s
       << (ours - theirs).abs().max();
 }
 
-TEST(TorchCases, EveryStepOfEveryOptimizerIsPyTorchs) {
-  const json all = cases();
-  ASSERT_GT(all["runs"].size(), 10U);
+void expect_every_step(const json& all) {
   for (const json& run : all["runs"]) {
     const auto bag = bag_of(all["shapes"]);
     FlatModel model(bag);
@@ -85,8 +86,20 @@ TEST(TorchCases, EveryStepOfEveryOptimizerIsPyTorchs) {
   }
 }
 
+TEST(TorchCases, EveryStepOfEveryOptimizerIsPyTorchs) {
+  const json all = cases_in(DASO_TORCH_CASES);
+  ASSERT_GT(all["runs"].size(), 10U);
+  expect_every_step(all);
+}
+
+TEST(LayerwiseCases, EveryStepIsThatOfThePapers) {
+  const json all = cases_in(DASO_LAYERWISE_NUMBERS);
+  ASSERT_EQ(all["runs"].size(), 8U);
+  expect_every_step(all);
+}
+
 TEST(TorchCases, ClippingIsPyTorchs) {
-  const json all = cases();
+  const json all = cases_in(DASO_TORCH_CASES);
   int scaled = 0;
   for (const json& one : all["clips"]) {
     const auto bag = bag_of(all["shapes"]);

@@ -149,5 +149,32 @@ TEST(Recipe, NamedParametersDoNotDecay) {
   EXPECT_THROW(train(options), ConfigError);
 }
 
+TEST(Recipe, LayerwiseOptimizersLearn) {
+  for (const char* name : {"lars", "lamb"}) {
+    const ScratchFolder folder;
+    TrainOptions options = small_run(folder.path());
+    options.optimizer.name = name;
+    if (options.optimizer.name == "lars") options.lr = 4;
+    if (options.optimizer.name == "lamb") options.lr = 0.01;
+    std::vector<double> losses;
+    train(options, {.on_progress = [&](const Progress& now) {
+            if (now.test) losses.push_back(now.loss);
+          }});
+    ASSERT_EQ(losses.size(), 3U);
+    EXPECT_LT(losses[2], losses[0]) << name;
+  }
+}
+
+TEST(Recipe, OptionsOfOtherOptimizersAreRefused) {
+  TrainOptions options;
+  options.trust = 0.01;
+  EXPECT_THAT(refusal(options), HasSubstr("--trust"));
+  options.optimizer.name = "lars";
+  EXPECT_EQ(refusal(options), "");
+  EXPECT_EQ(optimizer_options(options).trust, 0.01);
+  options.optimizer.decay_all = false;
+  EXPECT_THAT(refusal(options), HasSubstr("--no-decay-norm-bias"));
+}
+
 }  // namespace
 }  // namespace daso::test

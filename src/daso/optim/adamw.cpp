@@ -13,6 +13,13 @@ namespace daso {
 namespace {
 
 AdamwOptions checked(const AdamwOptions& options) {
+  validate(options);
+  return options;
+}
+
+}  // namespace
+
+void validate(const AdamwOptions& options) {
   require(options.beta1 >= 0 && options.beta1 < 1, "beta1 must be in 0 ... 1, below 1, got {}",
           options.beta1);
   require(options.beta2 >= 0 && options.beta2 < 1, "beta2 must be in 0 ... 1, below 1, got {}",
@@ -22,10 +29,7 @@ AdamwOptions checked(const AdamwOptions& options) {
           "epsilon must be above 0 as a float32, got {}", options.epsilon);
   require(std::isfinite(options.weight_decay) && options.weight_decay >= 0,
           "the weight decay must be 0 or more, got {}", options.weight_decay);
-  return options;
 }
-
-}  // namespace
 
 AdamW::AdamW(FlatModel& model, const AdamwOptions& options)
     : model_(model),

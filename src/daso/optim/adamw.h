@@ -15,6 +15,9 @@ struct AdamwOptions {
   DecayOptions decay;
 };
 
+// Throws ConfigError.
+void validate(const AdamwOptions& options);
+
 // AdamW as PyTorch defines it, in one pass (adamw_kernel.h). steps() tells how far the moments are
 // from their start at zero; an agreement that raises it raises all ranks' alike.
 class AdamW : public Optimizer {

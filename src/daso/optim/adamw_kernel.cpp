@@ -5,20 +5,10 @@
 
 #include "daso/base/error.h"
 #include "daso/optim/adamw_loop.h"
+#include "daso/optim/power.h"
 
 namespace daso {
 namespace {
-
-// By squaring: std::pow may choose its instructions by processor, and ranks on unlike machines
-// would then differ in the last bit.
-double power(double base, std::int64_t exponent) {
-  double result = 1;
-  for (; exponent > 0; exponent /= 2) {
-    if (exponent % 2 == 1) result *= base;
-    base *= base;
-  }
-  return result;
-}
 
 std::size_t whole_vectors(const kernels::AdamwUpdate& update, InstructionSet set) {
   require(is_supported(set), "an update with {} was asked for, which this processor lacks",

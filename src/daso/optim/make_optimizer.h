@@ -13,21 +13,23 @@ namespace daso {
 struct OptimizerOptions {
   std::string name = "sgd";  // of optimizer_names()
   double weight_decay = 0;
-  bool decay_all = true;              // false: no weight decay for biases and norms (decay.h)
+  // False: no weight decay for biases and norms (decay.h), which lars and lamb never have.
+  bool decay_all = true;
   std::vector<std::string> no_decay;  // nor for these, by the beginnings of their names
-  // sgd
+  // sgd, lars
   double momentum = 0;
-  bool nesterov = false;
-  // adamw
+  bool nesterov = false;  // sgd alone
+  double trust = 0.001;   // lars alone
+  // adamw, lamb
   double beta1 = 0.9;
   double beta2 = 0.999;
   double epsilon = 1e-8;
 };
 
-// sgd, adamw
+// sgd, adamw, lars, lamb
 std::vector<std::string> optimizer_names();
 
-// The model is borrowed. Options of the other optimizer do not count. Throws ConfigError for an
+// The model is borrowed. Options of other optimizers do not count. Throws ConfigError for an
 // unknown name (with the nearest one) and for values that make no sense.
 std::unique_ptr<Optimizer> make_optimizer(FlatModel& model, const OptimizerOptions& options);
 

@@ -122,6 +122,7 @@ void validate(const TrainOptions& options) {
   positive("--lr", options.lr);
   positive("--base-lr", options.base_lr);
   positive("--clip-norm", options.clip_norm);
+  positive("--trust", options.trust);
   require(!options.lr || !options.base_lr,
           "--lr is the rate itself, --base-lr the rate for 256 samples: give one of them");
   require(
@@ -159,7 +160,14 @@ StrategyOptions strategy_options(const TrainOptions& options, const Course& cour
 
 OptimizerOptions optimizer_options(const TrainOptions& options) {
   OptimizerOptions result = options.optimizer;
-  result.weight_decay = options.weight_decay.value_or(result.name == "adamw" ? 0.01 : 5e-4);
+  const bool lars = result.name == "lars";
+  const bool adam = result.name == "adamw" || result.name == "lamb";
+  result.weight_decay = options.weight_decay.value_or(adam ? 0.01 : 5e-4);
+  result.trust = options.trust.value_or(result.trust);
+  require(!options.trust || lars, "--trust changes nothing here: it is for --optimizer lars");
+  require(result.decay_all || !(lars || result.name == "lamb"),
+          "--no-decay-norm-bias changes nothing here: {} never decays norms and biases",
+          result.name);
   require(result.weight_decay > 0 || result.no_decay.empty(),
           "--no-decay changes nothing with --weight-decay 0");
   return result;
@@ -168,7 +176,9 @@ OptimizerOptions optimizer_options(const TrainOptions& options) {
 TrainOptions resolved(const TrainOptions& options, const Course& course, const Topology& topology) {
   TrainOptions all = options;
   resolve_rate(all, topology.ranks(), course.batches);
-  all.weight_decay = optimizer_options(options).weight_decay;
+  const OptimizerOptions optimizer = optimizer_options(options);
+  all.weight_decay = optimizer.weight_decay;
+  if (optimizer.name == "lars") all.trust = optimizer.trust;
   const bool daso = options.strategy == "daso";
   if (!daso && options.strategy != "local") return all;
   const StrategyOptions strategy = strategy_options(options, course, topology.nodes());

@@ -54,8 +54,9 @@ struct TrainOptions {
   std::vector<double> lr_steps;    // step: epochs
   std::optional<int> lr_patience;  // plateau
   std::optional<double> lr_threshold;
-  OptimizerOptions optimizer{.name = "sgd", .momentum = 0.9};  // but for its weight decay
+  OptimizerOptions optimizer{.name = "sgd", .momentum = 0.9};  // but for what follows
   std::optional<double> weight_decay;                          // else by the optimizer
+  std::optional<double> trust;                                 // lars
   std::optional<double> clip_norm;
   std::string strategy = "daso";
   std::string preset = "default";  // or paper
@@ -92,7 +93,8 @@ void validate(const TrainOptions& options);
 // The peak of the learning rate, for a number of ranks.
 double peak_of(const TrainOptions& options, int ranks);
 
-// The optimizer with its weight decay. Throws ConfigError where options contradict each other.
+// The optimizer with its weight decay and all. Throws ConfigError where options contradict each
+// other.
 OptimizerOptions optimizer_options(const TrainOptions& options);
 
 // What the strategy gets, once the number of nodes and the steps of an epoch are known. Throws

@@ -40,10 +40,15 @@ void check_steps(const TrainOptions& options) {
   }
 }
 
+double usual_peak(const std::string& optimizer) {
+  if (optimizer == "adamw" || optimizer == "lamb") return 1e-3;
+  return optimizer == "lars" ? 1 : 0.1;
+}
+
 }  // namespace
 
 double peak_of(const TrainOptions& options, int ranks) {
-  if (!options.base_lr) return options.lr.value_or(options.optimizer.name == "adamw" ? 1e-3 : 0.1);
+  if (!options.base_lr) return options.lr.value_or(usual_peak(options.optimizer.name));
   constexpr double kBaseBatch = 256;
   return *options.base_lr * options.batch_size * options.accumulate * ranks / kBaseBatch;
 }

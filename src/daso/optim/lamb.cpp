@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daso/optim/lamb.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "daso/base/error.h"
+#include "daso/model/large_tensor.h"
+#include "daso/optim/adamw.h"
+#include "daso/optim/lamb_kernel.h"
+#include "daso/optim/norm.h"
+
+namespace daso {
+namespace {
+
+// So many changes stay in the processor's cache until their squares are added.
+constexpr std::size_t kPiece = 1024;
+static_assert(kPiece % SquareSum::kSums == 0);
+
+LambOptions checked(const LambOptions& options) {
+  validate(AdamwOptions{.beta1 = options.beta1,
+                        .beta2 = options.beta2,
+                        .epsilon = options.epsilon,
+                        .weight_decay = options.weight_decay});
+  return options;
+}
+
+struct Norms {
+  double parameters = 0;
+  double change = 0;
+};
+
+// The first pass over a tensor.
+Norms take_in(const LambStep& step, std::span<const float> gradients,
+              std::span<const float> parameters, std::span<float> first, std::span<float> second) {
+  std::array<float, kPiece> buffer;
+  SquareSum of_parameters;
+  SquareSum of_change;
+  for (std::size_t from = 0; from < parameters.size(); from += kPiece) {
+    const std::size_t elements = std::min(kPiece, parameters.size() - from);
+    const std::span<float> change = std::span(buffer).first(elements);
+    lamb_moments(step, gradients.subspan(from, elements), parameters.subspan(from, elements),
+                 first.subspan(from, elements), second.subspan(from, elements), change);
+    of_parameters.add(parameters.subspan(from, elements));
+    of_change.add(change);
+  }
+  return {std::sqrt(of_parameters.total()), std::sqrt(of_change.total())};
+}
+
+}  // namespace
+
+Lamb::Lamb(FlatModel& model, const LambOptions& options)
+    : model_(model),
+      options_(checked(options)),
+      runs_(layer_runs(model, options.no_decay)),
+      first_(large_zeros(model.parameters().sizes(), model.parameters().options())),
+      second_(large_zeros(model.parameters().sizes(), model.parameters().options())) {}
+
+void Lamb::step(double learning_rate) {
+  LambStep step{.beta1 = options_.beta1,
+                .beta2 = options_.beta2,
+                .epsilon = options_.epsilon,
+                .number = steps_ + 1};
+  const std::span<const float> gradients = floats(model_.gradients());
+  const std::span<float> parameters = floats(model_.parameters());
+  for (const LayerRun& run : runs_) {
+    const std::span<float> w = parameters.subspan(run.offset, run.elements);
+    const std::span<float> first = floats(first_).subspan(run.offset, run.elements);
+    const std::span<float> second = floats(second_).subspan(run.offset, run.elements);
+    step.weight_decay = run.decays ? options_.weight_decay : 0;
+    const Norms norms =
+        take_in(step, gradients.subspan(run.offset, run.elements), w, first, second);
+    const float rate = run.adapts ? rate_by_norms(learning_rate, norms.parameters, norms.change)
+                                  : static_cast<float>(learning_rate);
+    lamb_update(step, rate, first, second, w);
+  }
+  ++steps_;
+}
+
+State Lamb::state() const {
+  return {{"lamb.steps", integer(steps_)},
+          {"lamb.first", first_.clone()},
+          {"lamb.second", second_.clone()}};
+}
+
+void Lamb::load_state(const State& state) {
+  const std::int64_t steps = integer_in(state, "lamb.steps");
+  require(steps >= 0, "'lamb.steps' of the saved state must be 0 or more, it is {}", steps);
+  restore(state, "lamb.first", first_);
+  restore(state, "lamb.second", second_);
+  steps_ = steps;
+}
+
+}  // namespace daso

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daso/optim/lamb_kernel.h"
+
+#include <cmath>
+
+#include "daso/base/error.h"
+#include "daso/optim/lamb_loop.h"
+#include "daso/optim/power.h"
+
+namespace daso {
+namespace {
+
+kernels::LambFactors factors_of(const LambStep& step) {
+  DASO_ASSERT(step.number >= 1);
+  return {.first_keep = static_cast<float>(step.beta1),
+          .first_take = static_cast<float>(1 - step.beta1),
+          .second_keep = static_cast<float>(step.beta2),
+          .second_take = static_cast<float>(1 - step.beta2),
+          .first_scale = static_cast<float>(1 / (1 - power(step.beta1, step.number))),
+          .second_scale = static_cast<float>(1 / std::sqrt(1 - power(step.beta2, step.number))),
+          .epsilon = static_cast<float>(step.epsilon),
+          .weight_decay = static_cast<float>(step.weight_decay)};
+}
+
+// Either of the two loops, by the type of its argument.
+std::size_t scalar(const kernels::LambMoments& moments) {
+  return kernels::lamb_moments_scalar(moments);
+}
+std::size_t scalar(const kernels::LambUpdate& update) {
+  return kernels::lamb_update_scalar(update);
+}
+#ifdef __x86_64__
+std::size_t avx2(const kernels::LambMoments& moments) {
+  return kernels::lamb_moments_avx2(moments);
+}
+std::size_t avx2(const kernels::LambUpdate& update) { return kernels::lamb_update_avx2(update); }
+std::size_t avx512(const kernels::LambMoments& moments) {
+  return kernels::lamb_moments_avx512(moments);
+}
+std::size_t avx512(const kernels::LambUpdate& update) {
+  return kernels::lamb_update_avx512(update);
+}
+#endif
+
+template <typename Pass>
+std::size_t whole_vectors(const Pass& pass, InstructionSet set) {
+  require(is_supported(set), "an update with {} was asked for, which this processor lacks",
+          name_of(set));
+#ifdef __x86_64__
+  switch (set) {
+    case InstructionSet::kAvx512:
+      return avx512(pass);
+    case InstructionSet::kAvx2:
+      return avx2(pass);
+    case InstructionSet::kScalar:
+      break;
+  }
+#endif
+  return scalar(pass);
+}
+
+}  // namespace
+
+void lamb_moments(const LambStep& step, std::span<const float> gradients,
+                  std::span<const float> parameters, std::span<float> first,
+                  std::span<float> second, std::span<float> change, InstructionSet set) {
+  DASO_ASSERT(gradients.size() == parameters.size() && change.size() == parameters.size());
+  DASO_ASSERT(first.size() == parameters.size() && second.size() == parameters.size());
+  kernels::LambMoments moments{.gradients = gradients.data(),
+                               .parameters = parameters.data(),
+                               .first = first.data(),
+                               .second = second.data(),
+                               .change = change.data(),
+                               .elements = parameters.size(),
+                               .factors = factors_of(step)};
+  const std::size_t done = whole_vectors(moments, set);
+  moments.gradients += done;
+  moments.parameters += done;
+  moments.first += done;
+  moments.second += done;
+  moments.change += done;
+  moments.elements -= done;
+  scalar(moments);
+}
+
+void lamb_update(const LambStep& step, float rate, std::span<const float> first,
+                 std::span<const float> second, std::span<float> parameters, InstructionSet set) {
+  DASO_ASSERT(first.size() == parameters.size() && second.size() == parameters.size());
+  kernels::LambUpdate update{.parameters = parameters.data(),
+                             .first = first.data(),
+                             .second = second.data(),
+                             .elements = parameters.size(),
+                             .factors = factors_of(step),
+                             .rate = rate};
+  const std::size_t done = whole_vectors(update, set);
+  update.parameters += done;
+  update.first += done;
+  update.second += done;
+  update.elements -= done;
+  scalar(update);
+}
+
+}  // namespace daso

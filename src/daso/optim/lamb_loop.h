@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+
+// Between lamb_kernel.cpp, which checks, and the versions of its loops per instruction set; the
+// rules of base/simd/scalar.h hold.
+namespace daso::kernels {
+
+struct LambFactors {
+  float first_keep;    // beta1
+  float first_take;    // 1 - beta1
+  float second_keep;   // beta2
+  float second_take;   // 1 - beta2
+  float first_scale;   // 1 / (1 - beta1^number)
+  float second_scale;  // 1 / sqrt(1 - beta2^number)
+  float epsilon;
+  float weight_decay;
+};
+
+struct LambMoments {
+  const float* gradients;
+  const float* parameters;
+  float* first;
+  float* second;
+  float* change;
+  std::size_t elements;
+  LambFactors factors;
+};
+
+struct LambUpdate {
+  float* parameters;
+  const float* first;
+  const float* second;
+  std::size_t elements;
+  LambFactors factors;
+  float rate;
+};
+
+// Each does as many whole vectors as there are and says how many elements that were.
+std::size_t lamb_moments_scalar(const LambMoments& moments);
+std::size_t lamb_moments_avx2(const LambMoments& moments);
+std::size_t lamb_moments_avx512(const LambMoments& moments);
+std::size_t lamb_update_scalar(const LambUpdate& update);
+std::size_t lamb_update_avx2(const LambUpdate& update);
+std::size_t lamb_update_avx512(const LambUpdate& update);
+
+// What a step would change at a rate of 1; both loops come to the same bits.
+template <typename V>
+typename V::Floats lamb_change(typename V::Floats first, typename V::Floats second,
+                               typename V::Floats x, const LambFactors& f) {
+  using Floats = typename V::Floats;
+  const Floats root =
+      V::add(V::multiply(V::square_root(second), V::all(f.second_scale)), V::all(f.epsilon));
+  const Floats adam = V::divide(V::multiply(V::all(f.first_scale), first), root);
+  return V::add(adam, V::multiply(V::all(f.weight_decay), x));
+}
+
+template <typename V>
+std::size_t lamb_moments_loop(const LambMoments& m) {
+  using Floats = typename V::Floats;
+  const Floats first_keep = V::all(m.factors.first_keep);
+  const Floats first_take = V::all(m.factors.first_take);
+  const Floats second_keep = V::all(m.factors.second_keep);
+  const Floats second_take = V::all(m.factors.second_take);
+  const std::size_t whole = m.elements / V::kLanes * V::kLanes;
+  for (std::size_t i = 0; i < whole; i += V::kLanes) {
+    const Floats g = V::load(m.gradients + i);
+    const Floats first =
+        V::add(V::multiply(first_keep, V::load(m.first + i)), V::multiply(first_take, g));
+    const Floats second = V::add(V::multiply(second_keep, V::load(m.second + i)),
+                                 V::multiply(V::multiply(second_take, g), g));
+    V::store(m.first + i, first);
+    V::store(m.second + i, second);
+    V::store(m.change + i, lamb_change<V>(first, second, V::load(m.parameters + i), m.factors));
+  }
+  return whole;
+}
+
+template <typename V>
+std::size_t lamb_update_loop(const LambUpdate& u) {
+  using Floats = typename V::Floats;
+  const Floats rate = V::all(u.rate);
+  const std::size_t whole = u.elements / V::kLanes * V::kLanes;
+  for (std::size_t i = 0; i < whole; i += V::kLanes) {
+    const Floats x = V::load(u.parameters + i);
+    const Floats change = lamb_change<V>(V::load(u.first + i), V::load(u.second + i), x, u.factors);
+    V::store(u.parameters + i, V::subtract(x, V::multiply(rate, change)));
+  }
+  return whole;
+}
+
+}  // namespace daso::kernels

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daso/optim/lars.h"
+
+#include <ATen/ATen.h>
+
+#include <cmath>
+
+#include "daso/base/error.h"
+#include "daso/model/large_tensor.h"
+#include "daso/optim/lars_kernel.h"
+#include "daso/optim/norm.h"
+
+namespace daso {
+namespace {
+
+LarsOptions checked(const LarsOptions& options) {
+  require(options.momentum >= 0 && options.momentum < 1, "momentum must be in 0 ... 1, got {}",
+          options.momentum);
+  require(std::isfinite(options.trust) && options.trust > 0,
+          "the trust coefficient must be above 0, got {}", options.trust);
+  require(std::isfinite(options.weight_decay) && options.weight_decay >= 0,
+          "the weight decay must be 0 or more, got {}", options.weight_decay);
+  return options;
+}
+
+}  // namespace
+
+Lars::Lars(FlatModel& model, const LarsOptions& options)
+    : model_(model),
+      options_(checked(options)),
+      runs_(layer_runs(model, options.no_decay)),
+      velocity_(large_zeros(model.parameters().sizes(), model.parameters().options())) {}
+
+void Lars::step(double learning_rate) {
+  const std::span<const float> gradients = floats(model_.gradients());
+  const std::span<float> parameters = floats(model_.parameters());
+  const std::span<float> velocity = floats(velocity_);
+  for (const LayerRun& run : runs_) {
+    const std::span<const float> g = gradients.subspan(run.offset, run.elements);
+    const std::span<float> w = parameters.subspan(run.offset, run.elements);
+    const double decay = run.decays ? options_.weight_decay : 0;
+    LarsStep step{.rate = static_cast<float>(learning_rate),
+                  .momentum = static_cast<float>(options_.momentum),
+                  .weight_decay = static_cast<float>(decay)};
+    if (run.adapts) {
+      const double size = norm_of(w);
+      const double slope = norm_of(g);
+      // Without a gradient the rate stays as it is, although decay alone would give a ratio.
+      step.rate =
+          rate_by_norms(learning_rate, slope > 0 ? options_.trust * size : 0, slope + decay * size);
+    }
+    lars_update(step, g, w, velocity.subspan(run.offset, run.elements));
+  }
+  ++steps_;
+}
+
+State Lars::state() const {
+  return {{"lars.steps", integer(steps_)}, {"lars.velocity", velocity_.clone()}};
+}
+
+void Lars::load_state(const State& state) {
+  const std::int64_t steps = integer_in(state, "lars.steps");
+  restore(state, "lars.velocity", velocity_);
+  steps_ = steps;
+}
+
+}  // namespace daso

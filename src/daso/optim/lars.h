@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "daso/model/flat_model.h"
+#include "daso/optim/layerwise.h"
+#include "daso/optim/optimizer.h"
+
+namespace daso {
+
+struct LarsOptions {
+  double momentum = 0.9;
+  double trust = 0.001;  // how far a step goes, as a part of a tensor's norm, at a rate of 1
+  double weight_decay = 5e-4;
+  std::vector<std::string> no_decay;  // beginnings of names (names.h)
+};
+
+// Layer-wise adaptive rate scaling (You, Gitman, Ginsburg, arXiv 1708.03888, algorithm 1). The
+// learning rate of a tensor w with gradient g is multiplied by
+//   trust * |w| / (|g| + weight_decay * |w|)
+// or by 1 where |w| or |g| is 0. Biases and norms, tensors of one dimension or none, take it as it
+// is and do not decay. Two passes: the norms, then the step (lars_kernel.h).
+class Lars : public Optimizer {
+ public:
+  // The model is borrowed. Throws ConfigError.
+  Lars(FlatModel& model, const LarsOptions& options);
+
+  std::string name() const override { return "lars"; }
+  void step(double learning_rate) override;
+  std::vector<at::Tensor> moments() const override { return {velocity_}; }
+  std::int64_t steps() const override { return steps_; }
+  void set_steps(std::int64_t steps) override { steps_ = steps; }
+  State state() const override;
+  void load_state(const State& state) override;
+
+ private:
+  FlatModel& model_;
+  const LarsOptions options_;
+  const std::vector<LayerRun> runs_;
+  at::Tensor velocity_;  // learning rates included, as the paper has it
+  std::int64_t steps_ = 0;
+};
+
+}  // namespace daso

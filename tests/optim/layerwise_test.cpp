@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daso/optim/layerwise.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <random>
+#include <stdexcept>
+
+#include "bag.h"
+#include "daso/base/error.h"
+#include "daso/optim/lamb.h"
+#include "daso/optim/lamb_kernel.h"
+#include "daso/optim/lars.h"
+#include "daso/optim/lars_kernel.h"
+#include "daso/optim/norm.h"
+
+namespace daso {
+namespace {
+
+using Floats = std::vector<float>;
+
+Floats random_floats(std::size_t elements, std::mt19937& random) {
+  std::normal_distribution<float> normal(0, 1);
+  Floats values(elements);
+  for (float& value : values) value = normal(random);
+  return values;
+}
+
+std::vector<std::uint32_t> bits_of(const Floats& values) {
+  std::vector<std::uint32_t> bits;
+  for (const float value : values) bits.push_back(std::bit_cast<std::uint32_t>(value));
+  return bits;
+}
+
+// A matrix w of norm 5, and a vector.
+std::shared_ptr<Bag> bag() {
+  using Shapes = std::vector<std::pair<std::string, std::vector<std::int64_t>>>;
+  auto made = std::make_shared<Bag>(Shapes{{"w", {2, 2}}, {"b", {2}}});
+  const at::NoGradGuard no_grad;
+  made->tensors.at("w").copy_(at::tensor({3.0F, 4.0F, 0.0F, 0.0F}).view({2, 2}));
+  made->tensors.at("b").fill_(1);
+  return made;
+}
+
+Floats floats_of(const Bag& from, const char* name) {
+  const at::Tensor flat = from.tensors.at(name).detach().flatten();
+  return {flat.const_data_ptr<float>(), flat.const_data_ptr<float>() + flat.numel()};
+}
+
+// |w| = 5 and |g| = 10, so a trust of 1/2 gives a ratio of 1/4.
+TEST(Lars, TakesTheRatioOfNormsForMatricesAlone) {
+  const auto module = bag();
+  FlatModel model(module);
+  module->tensors.at("w").grad().copy_(at::tensor({0.0F, 0.0F, 6.0F, 8.0F}).view({2, 2}));
+  module->tensors.at("b").grad().fill_(0.25);
+  Lars lars(model, {.momentum = 0, .trust = 0.5, .weight_decay = 0});
+  lars.step(2);
+  EXPECT_EQ(floats_of(*module, "w"), (Floats{3, 4, -3, -4}));
+  EXPECT_EQ(floats_of(*module, "b"), (Floats{0.5F, 0.5F}));
+}
+
+// Decay is part of the norm: 1/2 * 5 / (10 + 1 * 5) = 1/6.
+TEST(Lars, DecayIsPartOfTheNormAndOfTheStep) {
+  const auto module = bag();
+  FlatModel model(module);
+  module->tensors.at("w").grad().copy_(at::tensor({0.0F, 0.0F, 6.0F, 8.0F}).view({2, 2}));
+  Lars lars(model, {.momentum = 0, .trust = 0.5, .weight_decay = 1});
+  lars.step(3);
+  const Floats w = floats_of(*module, "w");
+  const Floats expected = {1.5F, 2, -3, -4};
+  for (std::size_t i = 0; i < 4; ++i) EXPECT_NEAR(w[i], expected[i], 1e-6);
+  EXPECT_EQ(floats_of(*module, "b"), (Floats{1, 1}));  // neither gradient nor decay
+}
+
+// Without memory of its own u is the sign of the gradient: |u| = 2, and 5 / 2 is the ratio.
+TEST(Lamb, TakesTheRatioOfNormsForMatricesAlone) {
+  const auto module = bag();
+  FlatModel model(module);
+  model.gradients().fill_(0.5);
+  Lamb lamb(model, {.beta1 = 0, .beta2 = 0, .epsilon = 1e-12, .weight_decay = 0});
+  lamb.step(0.1);
+  const Floats w = floats_of(*module, "w");
+  const Floats expected = {2.75F, 3.75F, -0.25F, -0.25F};
+  for (std::size_t i = 0; i < 4; ++i) EXPECT_NEAR(w[i], expected[i], 1e-6);
+  EXPECT_NEAR(floats_of(*module, "b")[0], 0.9, 1e-6);
+}
+
+TEST(Layerwise, WhereANormIsZeroTheRateIsTheLearningRate) {
+  EXPECT_EQ(rate_by_norms(0.5, 3, 4), 0.375F);
+  EXPECT_EQ(rate_by_norms(0.5, 0, 4), 0.5F);
+  EXPECT_EQ(rate_by_norms(0.5, 3, 0), 0.5F);
+  EXPECT_EQ(rate_by_norms(1, 1, 1e-300), std::numeric_limits<float>::max());
+  const auto module = bag();
+  FlatModel model(module);
+  model.parameters().zero_();
+  model.gradients().fill_(1);
+  Lars(model, {.momentum = 0}).step(0.25);
+  EXPECT_EQ(floats_of(*module, "w"), Floats(4, -0.25F));
+  // A tensor without a gradient decays at the rate itself.
+  model.parameters().fill_(1);
+  model.gradients().zero_();
+  Lars(model, {.momentum = 0, .weight_decay = 0.5}).step(0.5);
+  EXPECT_EQ(floats_of(*module, "w"), Floats(4, 0.75F));
+  EXPECT_EQ(floats_of(*module, "b"), Floats(2, 1));
+  Lamb(model, {.weight_decay = 0}).step(0.5);
+  EXPECT_EQ(floats_of(*module, "w"), Floats(4, 0.75F));
+}
+
+TEST(Layerwise, MomentsHaveTheLayoutOfTheParametersAndPaddingStaysZero) {
+  FlatModel model(bag());
+  model.gradients().slice(0, 0, model.elements()).fill_(0.5);
+  Lars lars(model, {});
+  Lamb lamb(model, {.beta1 = 0.5, .beta2 = 0.75});
+  lars.step(1);
+  lamb.step(1);
+  ASSERT_EQ(lars.moments().size(), 1U);
+  ASSERT_EQ(lamb.moments().size(), 2U);
+  EXPECT_TRUE(at::equal(lamb.moments()[0], model.gradients() * 0.5));
+  EXPECT_TRUE(at::equal(lamb.moments()[1], model.gradients() * model.gradients() * 0.25));
+  for (const at::Tensor& tensor :
+       {model.parameters(), lars.moments()[0], lamb.moments()[0], lamb.moments()[1]}) {
+    EXPECT_EQ(tensor.sizes(), model.parameters().sizes());
+    EXPECT_EQ(tensor.slice(0, model.elements()).count_nonzero().item<int>(), 0);
+  }
+}
+
+// As an agreement does: the moments are those of others, in place.
+TEST(Layerwise, StepsFromMomentsThatWereAveraged) {
+  const auto module = bag();
+  FlatModel model(module);
+  Lars lars(model, {.momentum = 0.5});
+  lars.moments()[0].fill_(1);
+  lars.step(1);  // without gradients and, for b, without decay
+  EXPECT_EQ(floats_of(*module, "b"), Floats(2, 0.5F));
+}
+
+TEST(Lars, EveryInstructionSetGivesTheSameBits) {
+  for (const std::size_t elements : {0U, 1U, 7U, 16U, 17U, 1003U}) {
+    std::vector<std::pair<Floats, Floats>> results;
+    for (const InstructionSet set : supported_instruction_sets()) {
+      std::mt19937 random(5);
+      std::pair<Floats, Floats> mine{random_floats(elements, random), Floats(elements)};
+      for (int step = 0; step < 4; ++step) {
+        lars_update({.rate = 0.3F, .momentum = 0.9F, .weight_decay = 0.01F},
+                    random_floats(elements, random), mine.first, mine.second, set);
+      }
+      results.push_back(mine);
+      EXPECT_EQ(bits_of(mine.first), bits_of(results[0].first)) << name_of(set);
+      EXPECT_EQ(bits_of(mine.second), bits_of(results[0].second)) << name_of(set);
+    }
+  }
+}
+
+TEST(Lamb, EveryInstructionSetGivesTheSameBits) {
+  for (const std::size_t elements : {0U, 1U, 7U, 16U, 17U, 1003U}) {
+    std::vector<Floats> results;
+    for (const InstructionSet set : supported_instruction_sets()) {
+      std::mt19937 random(6);
+      Floats all;
+      Floats parameters = random_floats(elements, random);
+      Floats first(elements);
+      Floats second(elements);
+      Floats change(elements);
+      LambStep step{.weight_decay = 0.1};
+      for (step.number = 1; step.number <= 4; ++step.number) {
+        const Floats gradients = random_floats(elements, random);
+        lamb_moments(step, gradients, parameters, first, second, change, set);
+        // The second pass comes to the change of the first: rate 1 from a copy.
+        Floats moved = parameters;
+        lamb_update(step, 1, first, second, moved, set);
+        for (std::size_t i = 0; i < elements; ++i) {
+          ASSERT_EQ(moved[i], parameters[i] - change[i]) << name_of(set);
+        }
+        lamb_update(step, 0.3F, first, second, parameters, set);
+      }
+      for (const Floats* part : {&parameters, &first, &second, &change}) {
+        all.insert(all.end(), part->begin(), part->end());
+      }
+      results.push_back(all);
+      EXPECT_EQ(bits_of(all), bits_of(results[0])) << name_of(set);
+    }
+  }
+}
+
+TEST(Norm, InPiecesIsThatOfTheWhole) {
+  std::mt19937 random(7);
+  const Floats values = random_floats(1003, random);
+  SquareSum sum;
+  for (std::size_t from = 0; from < values.size(); from += 64) {
+    sum.add(std::span(values).subspan(from, std::min<std::size_t>(64, values.size() - from)));
+  }
+  EXPECT_EQ(std::sqrt(sum.total()), norm_of(values));
+}
+
+TEST(Layerwise, WrongOptionsAreRefused) {
+  FlatModel model(bag());
+  EXPECT_THROW(Lars(model, {.trust = 0}), ConfigError);
+  EXPECT_THROW(Lars(model, {.momentum = 1}), ConfigError);
+  EXPECT_THROW(Lars(model, {.weight_decay = -1}), ConfigError);
+  EXPECT_THROW(Lars(model, {.no_decay = {"v"}}), ConfigError);
+  EXPECT_THROW(Lamb(model, {.beta1 = 1}), ConfigError);
+  EXPECT_THROW(Lamb(model, {.epsilon = 0}), ConfigError);
+  EXPECT_THROW(Lamb(model, {.no_decay = {"v"}}), ConfigError);
+}
+
+TEST(Layerwise, WhatDoesNotFitIsABug) {
+  const Floats four(4, 1);
+  Floats parameters(4, 2);
+  Floats moment(4);
+  Floats less(3);
+  EXPECT_THROW(lars_update({}, four, parameters, less), std::logic_error);
+  EXPECT_THROW(lamb_moments({}, four, four, moment, less, moment), std::logic_error);
+  EXPECT_THROW(lamb_moments({.number = 0}, four, four, moment, moment, moment), std::logic_error);
+  EXPECT_THROW(lamb_update({}, 1, four, less, parameters), std::logic_error);
+}
+
+}  // namespace
+}  // namespace daso
