@@ -107,6 +107,10 @@ void add_optimizer_flags(CLI::App& app, TrainOptions& o) {
          "Parameters without weight decay, by the beginnings of their names")
       ->type_name("NAME,...");
   flags.parsed("--clip-norm", "Largest norm of the gradient", o.clip_norm, parse_number);
+  flags
+      .parsed("--label-smoothing", "Part of a label that all classes share, in training",
+              o.label_smoothing, parse_number)
+      ->default_str("0");
 }
 
 void add_exchange_flags(CLI::App& app, TrainOptions& o) {
@@ -213,6 +217,7 @@ Configuration configuration_of(const TrainOptions& o) {
   put("no-decay-norm-bias", !o.optimizer.decay_all);
   if (!o.optimizer.no_decay.empty()) put("no-decay", join(o.optimizer.no_decay, ","));
   put_if("clip-norm", o.clip_norm, same);
+  if (o.label_smoothing > 0) put("label-smoothing", o.label_smoothing);
   put("strategy", o.strategy);
   put("preset", o.preset);
   put_if("schedule", o.schedule, name);

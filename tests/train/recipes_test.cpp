@@ -176,5 +176,26 @@ TEST(Recipe, OptionsOfOtherOptimizersAreRefused) {
   EXPECT_THAT(refusal(options), HasSubstr("--no-decay-norm-bias"));
 }
 
+// At a rate near 0 nothing is learned: both runs have the model that they began with.
+TEST(Recipe, LabelSmoothingIsOfTheTrainingLossAlone) {
+  TrainOptions options = small_run("");
+  options.lr = 1e-12;
+  const auto run = [&](double smoothing) {
+    const ScratchFolder folder;
+    options.out = folder.path();
+    options.label_smoothing = smoothing;
+    return train(options)[0];
+  };
+  const Summary plain = run(0);
+  const Summary smooth = run(0.9);
+  EXPECT_NEAR(smooth.test_loss, plain.test_loss, 1e-5);
+  EXPECT_EQ(smooth.test_accuracy, plain.test_accuracy);
+  EXPECT_GT(std::abs(smooth.train_loss - plain.train_loss), 1e-4);
+  for (const double wrong : {-0.1, 1.0, std::nan("")}) {
+    options.label_smoothing = wrong;
+    EXPECT_THAT(refusal(options), HasSubstr("--label-smoothing"));
+  }
+}
+
 }  // namespace
 }  // namespace daso::test

@@ -128,6 +128,8 @@ void validate(const TrainOptions& options) {
   require(
       !options.weight_decay || (std::isfinite(*options.weight_decay) && *options.weight_decay >= 0),
       "--weight-decay must be 0 or more, got {}", options.weight_decay.value_or(0));
+  require(options.label_smoothing >= 0 && options.label_smoothing < 1,
+          "--label-smoothing must be in 0 ... below 1, got {}", options.label_smoothing);
   require(!options.lr_warmup_epochs || *options.lr_warmup_epochs >= 0,
           "--lr-warmup-epochs must be 0 or more, got {}", options.lr_warmup_epochs.value_or(0));
   const auto known = [](const char* flag, const std::string& name,

@@ -58,6 +58,7 @@ struct TrainOptions {
   std::optional<double> weight_decay;                          // else by the optimizer
   std::optional<double> trust;                                 // lars
   std::optional<double> clip_norm;
+  double label_smoothing = 0;  // of the training loss alone
   std::string strategy = "daso";
   std::string preset = "default";  // or paper
   std::optional<ScheduleKind> schedule;

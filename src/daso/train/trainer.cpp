@@ -12,6 +12,7 @@
 #include "daso/model/freeze.h"
 #include "daso/model/safetensors.h"
 #include "daso/optim/clip.h"
+#include "daso/train/loss.h"
 #include "daso/train/trainer_body.h"
 
 namespace daso {
@@ -129,7 +130,8 @@ double Trainer::Body::train_batch(const Batch& batch, const When& when) {
     if (i + 1 == options.accumulate) strategy->begin_backward(when);
     std::optional<Span> span(std::in_place, timeline, Track::kTraining, "forward", when.step);
     const at::Tensor scores = network->forward(batch.inputs.narrow(0, i * part, part));
-    const at::Tensor mean = at::cross_entropy_loss(scores, batch.labels.narrow(0, i * part, part));
+    const at::Tensor mean =
+        training_loss(scores, batch.labels.narrow(0, i * part, part), options.label_smoothing);
     sum += mean.item<double>();
     span.emplace(timeline, Track::kTraining, "backward", when.step);
     (mean / options.accumulate).backward();
