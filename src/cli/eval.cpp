@@ -18,12 +18,12 @@ struct EvalOptions {
   LaunchFlags launch;
   std::string run;
   std::string data = "synthetic";
-  bool best = false;
+  Choice choice;
   bool json = false;
 };
 
 int evaluate_on(World& world, const EvalOptions& options) {
-  const SavedModel saved = load_saved(options.run, options.best);
+  const SavedModel saved = load_saved(options.run, options.choice);
   const Datasets data = open_data(options.data);
   require(data.test->shape() == saved.input.shape && data.test->classes() <= saved.input.classes,
           "--data {} has inputs of {}x{}x{} in {} classes, the model takes {}x{}x{} in {}",
@@ -58,7 +58,8 @@ Command add_eval(CLI::App& parent) {
   app->add_option("run", options->run, "A run's folder or a checkpoint's")->required();
   app->add_option("--data", options->data, "As of daso train; its test part")
       ->capture_default_str();
-  app->add_flag("--best", options->best, "The model of the best epoch (--keep-best)");
+  app->add_flag("--best", options->choice.best, "The model of the best epoch (--keep-best)");
+  app->add_flag("--ema", options->choice.averaged, "With averaged parameters (--ema)");
   app->add_flag("--json", options->json, "Print one JSON object");
   add_launch_flags(*app, options->launch, kShape);
   add_world_flags(*app, options->launch);
@@ -68,7 +69,8 @@ Command add_eval(CLI::App& parent) {
                              kShape,
                              {{"run", options->run},
                               {"data", options->data},
-                              {"best", options->best ? "true" : "false"}}},
+                              {"best", options->choice.best ? "true" : "false"},
+                              {"ema", options->choice.averaged ? "true" : "false"}}},
                             invocation, [&](World& world) { return evaluate_on(world, *options); });
           }};
 }

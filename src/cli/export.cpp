@@ -15,11 +15,11 @@ struct ExportOptions {
   std::string run;
   std::string format = "safetensors";
   std::string to;
-  bool best = false;
+  Choice choice;
 };
 
 int act(const ExportOptions& options) {
-  const SavedModel saved = load_saved(options.run, options.best);
+  const SavedModel saved = load_saved(options.run, options.choice);
   if (options.format == "pytorch") {
     write_pytorch(options.to, saved.tensors);
   } else {
@@ -44,7 +44,8 @@ Command add_export(CLI::App& parent) {
       ->type_name("NAME")
       ->default_str(options->format);
   app->add_option("--to", options->to, "The file to write")->required();
-  app->add_flag("--best", options->best, "The model of the best epoch (--keep-best)");
+  app->add_flag("--best", options->choice.best, "The model of the best epoch (--keep-best)");
+  app->add_flag("--ema", options->choice.averaged, "With averaged parameters (--ema)");
   return {app, [options](const Invocation&) { return act(*options); }};
 }
 

@@ -111,6 +111,8 @@ void add_optimizer_flags(CLI::App& app, TrainOptions& o) {
       .parsed("--label-smoothing", "Part of a label that all classes share, in training",
               o.label_smoothing, parse_number)
       ->default_str("0");
+  flags.parsed("--ema", "Average the parameters, with this decay, like 0.999", o.optimizer.ema,
+               parse_number);
 }
 
 void add_exchange_flags(CLI::App& app, TrainOptions& o) {
@@ -218,6 +220,7 @@ Configuration configuration_of(const TrainOptions& o) {
   if (!o.optimizer.no_decay.empty()) put("no-decay", join(o.optimizer.no_decay, ","));
   put_if("clip-norm", o.clip_norm, same);
   if (o.label_smoothing > 0) put("label-smoothing", o.label_smoothing);
+  put_if("ema", o.optimizer.ema, same);
   put("strategy", o.strategy);
   put("preset", o.preset);
   put_if("schedule", o.schedule, name);

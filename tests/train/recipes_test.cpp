@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a recipe is made of: that it reaches the run, and that a run goes on with the same bytes.
+#include <ATen/ATen.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 
 #include "daso/base/error.h"
+#include "daso/train/saved_model.h"
+#include "run_ranks.h"
 #include "runs.h"
 #include "scratch_folder.h"
 
@@ -195,6 +198,71 @@ TEST(Recipe, LabelSmoothingIsOfTheTrainingLossAlone) {
     options.label_smoothing = wrong;
     EXPECT_THAT(refusal(options), HasSubstr("--label-smoothing"));
   }
+}
+
+TEST(Recipe, AveragedParametersGoOnWithEveryStrategy) {
+  for (const char* strategy : {"none", "node", "sync", "local", "daso"}) {
+    TrainOptions options = small_run("");
+    options.strategy = strategy;
+    options.optimizer.ema = 0.9;
+    expect_same_bytes_from(12, options);
+    expect_same_bytes_from(16, options);
+  }
+}
+
+// Nodes differ in between, but after an agreement they have one average.
+TEST(Recipe, AllNodesEndAnEpochWithTheSameAverage) {
+  const ScratchFolder folder;
+  TrainOptions options = small_run(folder.path());
+  options.optimizer.ema = 0.9;
+  options.checkpoint_every = Every{.number = 4, .unit = Every::Unit::kSteps};
+  train(options);
+  const auto average = [&](int step, int node) {
+    const auto checkpoint = folder.path() / "checkpoints" / fmt::format("step-{:09}", step);
+    const State common =
+        read_part(checkpoint, read_manifest(checkpoint), fmt::format("node-{}.safetensors", node));
+    return common.at("optimizer.ema.fc1.weight");
+  };
+  for (const int step : {8, 16, 24}) EXPECT_TRUE(at::equal(average(step, 0), average(step, 1)));
+  EXPECT_FALSE(at::equal(average(12, 0), average(12, 1)));
+}
+
+TEST(Recipe, TheAverageIsEvaluatedAndKept) {
+  const ScratchFolder folder;
+  TrainOptions options = small_run(folder.path());
+  options.optimizer.ema = 0.9;
+  options.keep_best = true;
+  options.epochs = 1;
+  const Summary done = train(options)[0];
+  const SavedModel plain = load_saved(folder.path(), {});
+  const SavedModel averaged = load_saved(folder.path(), {.averaged = true});
+  const SavedModel best = load_saved(folder.path(), {.best = true});
+  EXPECT_FALSE(at::equal(plain.tensors.at("fc1.weight"), averaged.tensors.at("fc1.weight")));
+  ASSERT_EQ(best.tensors.size(), averaged.tensors.size());
+  for (const auto& [name, tensor] : averaged.tensors) {
+    EXPECT_TRUE(at::equal(tensor, best.tensors.at(name))) << name;
+  }
+  // The score of the summary is that of the average.
+  run_ranks({.ranks = 1, .nodes = {"a"}}, [&](World& world) {
+    const Datasets data = open_data(options.data);
+    const auto batches = evaluation_batches(*data.test, 64, 0, 1, averaged.input.normalisation);
+    const auto loss = [&](const SavedModel& saved) {
+      return evaluate(*network_of(saved), batches, world.everyone(), world.limit()).loss;
+    };
+    EXPECT_NEAR(loss(averaged), done.test_loss, 1e-5);
+    EXPECT_GT(std::abs(loss(plain) - done.test_loss), 1e-5);
+  });
+  EXPECT_THROW(load_saved(folder.path(), {.best = true, .averaged = true}), ConfigError);
+}
+
+TEST(Recipe, ARunWithoutAnAverageHasNone) {
+  const ScratchFolder folder;
+  TrainOptions options = small_run(folder.path());
+  options.epochs = 1;
+  train(options);
+  EXPECT_THROW(load_saved(folder.path(), {.averaged = true}), ConfigError);
+  options.optimizer.ema = 1;
+  EXPECT_THAT(refusal(options), HasSubstr("--ema"));
 }
 
 }  // namespace

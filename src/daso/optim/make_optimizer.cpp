@@ -4,6 +4,7 @@
 #include "daso/base/error.h"
 #include "daso/base/text.h"
 #include "daso/optim/adamw.h"
+#include "daso/optim/ema.h"
 #include "daso/optim/lamb.h"
 #include "daso/optim/lars.h"
 #include "daso/optim/sgd.h"
@@ -12,7 +13,9 @@ namespace daso {
 
 std::vector<std::string> optimizer_names() { return {"sgd", "adamw", "lars", "lamb"}; }
 
-std::unique_ptr<Optimizer> make_optimizer(FlatModel& model, const OptimizerOptions& options) {
+namespace {
+
+std::unique_ptr<Optimizer> make_plain(FlatModel& model, const OptimizerOptions& options) {
   const DecayOptions decay{.all = options.decay_all, .except = options.no_decay};
   if (options.name == "sgd") {
     return std::make_unique<Sgd>(model, SgdOptions{.momentum = options.momentum,
@@ -44,6 +47,14 @@ std::unique_ptr<Optimizer> make_optimizer(FlatModel& model, const OptimizerOptio
   throw ConfigError(fmt::format("there is no optimizer '{}'; there are {}{}", options.name,
                                 join(optimizer_names(), ", "),
                                 meant ? fmt::format("; did you mean {}?", *meant) : ""));
+}
+
+}  // namespace
+
+std::unique_ptr<Optimizer> make_optimizer(FlatModel& model, const OptimizerOptions& options) {
+  std::unique_ptr<Optimizer> plain = make_plain(model, options);
+  if (!options.ema) return plain;
+  return std::make_unique<WithEma>(model, std::move(plain), *options.ema);
 }
 
 }  // namespace daso

@@ -21,6 +21,9 @@ class Optimizer {
   // Steps done, which an agreement makes equal.
   virtual std::int64_t steps() const = 0;
   virtual void set_steps(std::int64_t steps) = 0;
+  // The averaged parameters, where the optimizer keeps an average (ema.h); else undefined. It is
+  // one of the moments.
+  virtual at::Tensor average() const { return {}; }
 
   virtual State state() const = 0;
   virtual void load_state(const State& state) = 0;

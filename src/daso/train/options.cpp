@@ -128,6 +128,9 @@ void validate(const TrainOptions& options) {
   require(
       !options.weight_decay || (std::isfinite(*options.weight_decay) && *options.weight_decay >= 0),
       "--weight-decay must be 0 or more, got {}", options.weight_decay.value_or(0));
+  const std::optional<double>& ema = options.optimizer.ema;
+  require(!ema || (*ema > 0 && *ema < 1), "--ema must be between 0 and 1, like 0.999, got {}",
+          ema.value_or(0));
   require(options.label_smoothing >= 0 && options.label_smoothing < 1,
           "--label-smoothing must be in 0 ... below 1, got {}", options.label_smoothing);
   require(!options.lr_warmup_epochs || *options.lr_warmup_epochs >= 0,

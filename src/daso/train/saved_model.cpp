@@ -6,6 +6,7 @@
 #include "daso/base/error.h"
 #include "daso/model/flat_model.h"
 #include "daso/model/safetensors.h"
+#include "daso/optim/ema.h"
 #include "daso/train/checkpoint.h"
 
 namespace daso {
@@ -17,6 +18,14 @@ std::vector<float> floats_in(const State& state, const std::string& name) {
   const at::Tensor values = tensor_in(state, name).to(at::kFloat).contiguous();
   const float* first = values.const_data_ptr<float>();
   return {first, first + values.numel()};
+}
+
+// The trainable parameters become their averages.
+void take_average(State& tensors, const State& common, const fs::path& checkpoint) {
+  const State average = section(common, std::string("optimizer.") + WithEma::kSection);
+  require(!average.empty(), "{} has no averaged parameters; --ema is for runs with --ema",
+          checkpoint.string());
+  for (const auto& [name, tensor] : average) tensors[name] = tensor;
 }
 
 }  // namespace
@@ -43,14 +52,16 @@ ModelInput input_in(const State& state) {
           .normalisation = {floats_in(state, "mean"), floats_in(state, "deviation")}};
 }
 
-SavedModel load_saved(const fs::path& path, bool best) {
+SavedModel load_saved(const fs::path& path, const Choice& choice) {
+  require(!choice.best || !choice.averaged,
+          "--best is what was evaluated, with --ema the average already: leave out --ema");
   require(fs::is_directory(path), "there is no folder '{}'", path.string());
   const auto newest = newest_checkpoint(path / "checkpoints");
   const fs::path checkpoint = newest ? *newest : path;
   const Manifest manifest = read_manifest(checkpoint);
   const State common = read_part(checkpoint, manifest, "node-0.safetensors");
   SavedModel saved{.name = manifest.model, .input = input_in(section(common, "input."))};
-  if (best) {
+  if (choice.best) {
     const fs::path file = path / "best.safetensors";
     require(fs::exists(file), "{} does not exist; --best is for runs with --keep-best",
             file.string());
@@ -59,6 +70,7 @@ SavedModel load_saved(const fs::path& path, bool best) {
   }
   saved.tensors = section(common, "model.");
   saved.tensors.merge(section(read_part(checkpoint, manifest, "rank-0.safetensors"), "model."));
+  if (choice.averaged) take_average(saved.tensors, common, checkpoint);
   return saved;
 }
 

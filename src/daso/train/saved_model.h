@@ -28,9 +28,14 @@ struct SavedModel {
   State tensors;  // parameters and buffers by name
 };
 
-// From a run's folder (its newest checkpoint, or with `best` the model of its best epoch) or a
-// checkpoint's. Throws ConfigError.
-SavedModel load_saved(const std::filesystem::path& path, bool best);
+// Which of the models that a run has.
+struct Choice {
+  bool best = false;      // of the best epoch, as it was evaluated; else of the newest checkpoint
+  bool averaged = false;  // of that checkpoint with the averaged parameters (ema.h)
+};
+
+// From a run's folder or a checkpoint's. Throws ConfigError.
+SavedModel load_saved(const std::filesystem::path& path, const Choice& choice);
 
 // The network with the saved values.
 std::shared_ptr<Network> network_of(const SavedModel& saved);

@@ -12,6 +12,7 @@
 #include "daso/model/freeze.h"
 #include "daso/model/safetensors.h"
 #include "daso/optim/clip.h"
+#include "daso/optim/ema.h"
 #include "daso/train/loss.h"
 #include "daso/train/trainer_body.h"
 
@@ -157,16 +158,10 @@ double Trainer::Body::train_batch(const Batch& batch, const When& when) {
 
 void Trainer::Body::end_epoch(int epoch, const OnProgress& on_progress) {
   tally.train_loss = strategy->end_epoch(epoch, tally.loss.value());
-  {
-    const TimedSpan span(world.timeline(), Track::kEvaluation, "evaluation", epoch,
-                         spent.evaluation);
-    tally.score = evaluate(*network, test_part, team, world.limit());
-  }
-  evaluation_wait += tally.score.wait_seconds;
+  evaluate_epoch(epoch);
   const When when = when_at(epoch, course.batches - 1);
   after_epoch(rate, tally.rate, tally.train_loss);
   place = {.epoch = epoch + 1, .batch = 0, .step = when.step + 1};
-  if (options.keep_best) keep_if_best();
   if (world.rank() == 0) {
     Progress now = progress(when);
     now.loss = tally.train_loss;
@@ -174,6 +169,22 @@ void Trainer::Body::end_epoch(int epoch, const OnProgress& on_progress) {
     on_progress(now);
   }
   if (checkpoint_due(when)) checkpoint(place);
+}
+
+// Of the averaged parameters, where there are any; what is kept as the best is what was evaluated.
+void Trainer::Body::evaluate_epoch(int epoch) {
+  std::optional<Swapped> averaged;
+  if (const at::Tensor average = optimizer->average(); average.defined()) {
+    strategy->settle();
+    averaged.emplace(model, average);
+  }
+  {
+    const TimedSpan span(world.timeline(), Track::kEvaluation, "evaluation", epoch,
+                         spent.evaluation);
+    tally.score = evaluate(*network, test_part, team, world.limit());
+  }
+  evaluation_wait += tally.score.wait_seconds;
+  if (options.keep_best) keep_if_best();
 }
 
 // Steps and epochs are counted; minutes and signals are agreed on, since every rank has its own.

@@ -27,6 +27,7 @@ struct Trainer::Body {
   Batch next_batch(const When& when);
   double train_batch(const Batch& batch, const When& when);
   void end_epoch(int epoch, const OnProgress& on_progress);
+  void evaluate_epoch(int epoch);
   bool checkpoint_due(const When& when);
   Wish own_wish() const;
   double worked();
