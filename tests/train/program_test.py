@@ -71,6 +71,25 @@ class Program(unittest.TestCase):
         daso("train", "--config", str(self.folder / "first/config.toml"), "--out", str(again))
         self.assertEqual(self.export("first"), self.export("again"))
 
+    def test_a_recipe_is_in_the_configuration_and_its_average_in_the_checkpoint(self):
+        flags = ["--base-lr", "0.5", "--lr-schedule", "step", "--lr-steps", "2,3", "--optimizer", "lars",
+                 "--trust", "0.01", "--no-decay", "fc1,fc3.weight", "--label-smoothing", "0.1", "--ema", "0.9"]
+        summary = self.train("first", *flags)
+        again = self.folder / "again"
+        daso("train", "--config", str(self.folder / "first/config.toml"), "--out", str(again))
+        self.assertEqual(self.export("first"), self.export("again"))
+        run = str(self.folder / "first")
+        score = json.loads(daso("eval", run, "--data", JOB[1], "--ema", "--json").stdout)
+        self.assertAlmostEqual(score["test_accuracy"], summary["test_accuracy"])
+        self.assertAlmostEqual(score["test_loss"], summary["test_loss"], places=5)
+        average = self.folder / "average.safetensors"
+        daso("export", run, "--ema", "--to", str(average))
+        self.assertNotEqual(average.read_bytes(), self.export("first"))
+        self.train("plain", epochs=1)
+        self.assertIn("no averaged parameters",
+                      daso("eval", str(self.folder / "plain"), "--data", JOB[1], "--ema", code=2).stderr)
+        self.assertIn("--lr-power", daso("train", *JOB, "--lr-power", "2", code=2).stderr)
+
     def test_goes_on_by_itself(self):
         """--resume needs neither the flags of the run nor the number of its ranks."""
         flags = ["--config", str(self.folder / "job.toml"), "--epochs", "4"]

@@ -59,10 +59,11 @@ typename V::Floats lamb_change(typename V::Floats first, typename V::Floats seco
 template <typename V>
 std::size_t lamb_moments_loop(const LambMoments& m) {
   using Floats = typename V::Floats;
-  const Floats first_keep = V::all(m.factors.first_keep);
-  const Floats first_take = V::all(m.factors.first_take);
-  const Floats second_keep = V::all(m.factors.second_keep);
-  const Floats second_take = V::all(m.factors.second_take);
+  const LambFactors factors = m.factors;  // of its own: what is stored cannot change it
+  const Floats first_keep = V::all(factors.first_keep);
+  const Floats first_take = V::all(factors.first_take);
+  const Floats second_keep = V::all(factors.second_keep);
+  const Floats second_take = V::all(factors.second_take);
   const std::size_t whole = m.elements / V::kLanes * V::kLanes;
   for (std::size_t i = 0; i < whole; i += V::kLanes) {
     const Floats g = V::load(m.gradients + i);
@@ -72,7 +73,7 @@ std::size_t lamb_moments_loop(const LambMoments& m) {
                                  V::multiply(V::multiply(second_take, g), g));
     V::store(m.first + i, first);
     V::store(m.second + i, second);
-    V::store(m.change + i, lamb_change<V>(first, second, V::load(m.parameters + i), m.factors));
+    V::store(m.change + i, lamb_change<V>(first, second, V::load(m.parameters + i), factors));
   }
   return whole;
 }
@@ -80,11 +81,12 @@ std::size_t lamb_moments_loop(const LambMoments& m) {
 template <typename V>
 std::size_t lamb_update_loop(const LambUpdate& u) {
   using Floats = typename V::Floats;
+  const LambFactors factors = u.factors;
   const Floats rate = V::all(u.rate);
   const std::size_t whole = u.elements / V::kLanes * V::kLanes;
   for (std::size_t i = 0; i < whole; i += V::kLanes) {
     const Floats x = V::load(u.parameters + i);
-    const Floats change = lamb_change<V>(V::load(u.first + i), V::load(u.second + i), x, u.factors);
+    const Floats change = lamb_change<V>(V::load(u.first + i), V::load(u.second + i), x, factors);
     V::store(u.parameters + i, V::subtract(x, V::multiply(rate, change)));
   }
   return whole;

@@ -11,6 +11,7 @@
 #include "daso/data/loader.h"
 #include "daso/global/course.h"
 #include "daso/global/strategy.h"
+#include "daso/optim/learning_rate.h"
 #include "daso/optim/make_optimizer.h"
 
 namespace daso {
