@@ -37,6 +37,9 @@ void add_data_flags(CLI::App& app, TrainOptions& o) {
   Flags flags(app);
   app.add_option("--data", o.data, "synthetic, idx:DIR, cifar10:DIR")->capture_default_str();
   app.add_option("--model", o.model, join(network_names(), ", "))->capture_default_str();
+  flags.count("--layers", "Of --model transformer (2)", o.layers, 1);
+  flags.count("--embedding", "Of --model transformer: numbers for a token (128)", o.embedding, 1);
+  flags.count("--heads", "Of --model transformer, in each layer (4)", o.heads, 1);
   app.add_option("--init", o.init, "Parameters to start from, a safetensors file");
   app.add_option_function<std::string>(
          "--freeze", [&o](const std::string& text) { o.freeze = split(text, ','); },
@@ -92,7 +95,7 @@ void add_rate_flags(CLI::App& app, TrainOptions& o) {
 void add_optimizer_flags(CLI::App& app, TrainOptions& o) {
   Flags flags(app);
   flags.choice("--optimizer", o.optimizer.name, optimizer_names(), std::identity())
-      ->default_str(o.optimizer.name);
+      ->default_str("by the model: sgd, or adamw for transformer and vit-tiny");
   flags.parsed("--momentum", "Of sgd and lars", o.optimizer.momentum, parse_number)
       ->default_str(fmt::format("{}", o.optimizer.momentum));
   app.add_flag("--nesterov", o.optimizer.nesterov, "Nesterov's momentum, of sgd");
@@ -195,6 +198,9 @@ Configuration configuration_of(const TrainOptions& o) {
   const auto name = [](const auto& value) { return name_of(value); };
   put("data", o.data);
   put("model", o.model);
+  put_if("layers", o.layers, same);
+  put_if("embedding", o.embedding, same);
+  put_if("heads", o.heads, same);
   if (!o.init.empty()) put("init", o.init);
   if (!o.freeze.empty()) put("freeze", join(o.freeze, ","));
   put("epochs", o.epochs);
@@ -211,7 +217,7 @@ Configuration configuration_of(const TrainOptions& o) {
   put_if("lr-gamma", o.lr_gamma, same);
   put_if("lr-patience", o.lr_patience, same);
   put_if("lr-threshold", o.lr_threshold, same);
-  put("optimizer", o.optimizer.name);
+  if (!o.optimizer.name.empty()) put("optimizer", o.optimizer.name);
   put("momentum", o.optimizer.momentum);
   put("nesterov", o.optimizer.nesterov);
   put_if("trust", o.trust, same);

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What PyTorch's Python side computes for the networks, in double precision: torchvision's own
-resnet18 and resnet50, the others written down here from their description in docs/models.md.
+where it has them, the others written down here from their description in docs/models.md.
 network_test.cpp compares with the numbers.
 
 Run as: python3 tests/model/network_numbers.py > tests/model/network_numbers.json
@@ -13,14 +13,26 @@ import torch.nn.functional as F
 import torchvision
 from torch import nn
 
-CASES = [  # network, batch, channels, height, width, classes
+CASES = [  # network, batch, channels, height, width (of a text: its length), classes
     ("mlp", 3, 1, 5, 6, 4),
     ("cnn", 4, 3, 9, 13, 10),
     ("cnn", 2, 1, 16, 16, 10),
     ("resnet20", 3, 3, 17, 20, 10),
+    ("resnet32", 2, 3, 17, 20, 10),
+    ("resnet44", 2, 3, 12, 12, 10),
+    ("resnet56", 2, 3, 12, 12, 10),
     ("resnet18", 3, 3, 64, 45, 10),
+    ("resnet34", 2, 3, 40, 40, 7),
     ("resnet50", 3, 3, 64, 64, 7),
+    ("resnet101", 2, 3, 40, 40, 7),
+    ("resnet152", 2, 3, 40, 40, 7),
+    ("vit-tiny", 2, 3, 16, 16, 10),
+    ("vit-tiny", 2, 3, 96, 96, 7),
+    ("transformer", 3, 1, 1, 6, 11),
 ]
+TORCHVISION = ["resnet18", "resnet34", "resnet50", "resnet101", "resnet152"]
+SMALL_RESNETS = {"resnet20": 3, "resnet32": 5, "resnet44": 7, "resnet56": 9}
+SIZES = {"layers": 3, "embedding": 24, "heads": 4}  # of the transformer
 RATE = 0.001  # of the one training step
 
 
@@ -68,9 +80,10 @@ class CifarBlock(nn.Module):
         return F.relu(x + y)
 
 
-class Resnet20(nn.Module):
-    def __init__(self, channels, height, width, classes):
+class SmallResnet(nn.Module):
+    def __init__(self, channels, blocks, classes):
         super().__init__()
+        self.blocks = blocks
         self.conv1 = nn.Conv2d(channels, 16, 3, padding=1, bias=False)
         self.bn1 = nn.BatchNorm2d(16)
         self.layer1 = self.group(16, 16, 1)
@@ -78,9 +91,9 @@ class Resnet20(nn.Module):
         self.layer3 = self.group(32, 64, 2)
         self.fc = nn.Linear(64, classes)
 
-    @staticmethod
-    def group(inputs, to, stride):
-        return nn.Sequential(CifarBlock(inputs, to, stride), CifarBlock(to, to, 1), CifarBlock(to, to, 1))
+    def group(self, inputs, to, stride):
+        rest = [CifarBlock(to, to, 1) for _ in range(self.blocks - 1)]
+        return nn.Sequential(CifarBlock(inputs, to, stride), *rest)
 
     def forward(self, x):
         x = F.relu(self.bn1(self.conv1(x)))
@@ -88,11 +101,65 @@ class Resnet20(nn.Module):
         return self.fc(F.adaptive_avg_pool2d(x, 1).flatten(1))
 
 
+class DecoderBlock(nn.Module):
+    def __init__(self, embedding, heads):
+        super().__init__()
+        self.ln_1 = nn.LayerNorm(embedding, eps=1e-6)
+        self.self_attention = nn.MultiheadAttention(embedding, heads, batch_first=True)
+        self.ln_2 = nn.LayerNorm(embedding, eps=1e-6)
+        self.mlp = nn.Sequential(nn.Linear(embedding, 4 * embedding), nn.GELU(), nn.Identity(),
+                                 nn.Linear(4 * embedding, embedding))
+
+    def forward(self, x):
+        later = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).triu(1)
+        y = self.ln_1(x)
+        x = x + self.self_attention(y, y, y, attn_mask=later, need_weights=False)[0]
+        return x + self.mlp(self.ln_2(x))
+
+
+class Transformer(nn.Module):
+    """Radford et al. 2019 without dropout; the last layer is the embedding of the tokens."""
+
+    def __init__(self, length, tokens, layers, embedding, heads):
+        super().__init__()
+        self.position_embedding = nn.Parameter(torch.empty(length, embedding))
+        self.token_embedding = nn.Embedding(tokens, embedding)
+        self.layers = nn.ModuleList(DecoderBlock(embedding, heads) for _ in range(layers))
+        self.norm = nn.LayerNorm(embedding, eps=1e-6)
+
+    def forward(self, tokens):
+        x = self.token_embedding(tokens) + self.position_embedding[: tokens.shape[1]]
+        for layer in self.layers:
+            x = layer(x)
+        return self.norm(x) @ self.token_embedding.weight.T
+
+
+def vit_tiny(size, classes):
+    """Touvron et al. 2021, table 1; small images in patches of 4x4."""
+    return torchvision.models.VisionTransformer(
+        image_size=size, patch_size=4 if size < 96 else 16, num_layers=12, num_heads=3,
+        hidden_dim=192, mlp_dim=768, num_classes=classes)
+
+
 def network(name, channels, height, width, classes):
-    if name in ("resnet18", "resnet50"):
+    if name in TORCHVISION:
         assert channels == 3
         return getattr(torchvision.models, name)(num_classes=classes)
-    return {"mlp": mlp, "cnn": cnn, "resnet20": Resnet20}[name](channels, height, width, classes)
+    if name in SMALL_RESNETS:
+        return SmallResnet(channels, SMALL_RESNETS[name], classes)
+    if name == "vit-tiny":
+        assert channels == 3 and height == width
+        return vit_tiny(height, classes)
+    if name == "transformer":
+        return Transformer(width, classes, **SIZES)
+    return {"mlp": mlp, "cnn": cnn}[name](channels, height, width, classes)
+
+
+def inputs_and_labels(name, batch, channels, height, width, classes):
+    if name != "transformer":
+        return numbers((batch, channels, height, width), order=7), torch.arange(batch) % classes
+    i = torch.arange(batch * width).reshape(batch, width)
+    return (31 * i * i + 17 * i) % classes, (7 * i * i + 3) % classes
 
 
 def numbers(shape, order):
@@ -139,16 +206,17 @@ def sample(items):
 def run(name, batch, channels, height, width, classes):
     net = network(name, channels, height, width, classes).double()
     fill(net)
-    images = numbers((batch, channels, height, width), order=7)
-    labels = torch.arange(batch) % classes
+    inputs, labels = inputs_and_labels(name, batch, channels, height, width, classes)
     case = {"network": name, "batch": batch, "channels": channels, "height": height, "width": width,
             "classes": classes, "rate": RATE, "layout": digest(layout(net))}
+    if name == "transformer":
+        case["sizes"] = SIZES
     net.eval()
-    case["eval_scores"] = net(images)[0].tolist()
+    case["eval_scores"] = net(inputs)[0].flatten().tolist()
     net.train()
-    scores = net(images)
-    case["train_scores"] = scores[0].tolist()
-    loss = F.cross_entropy(scores, labels)
+    scores = net(inputs)
+    case["train_scores"] = scores[0].flatten().tolist()
+    loss = F.cross_entropy(scores.flatten(0, -2), labels.flatten())
     loss.backward()
     case["loss"] = loss.item()
     case["gradient_norms"] = {n: p.grad.norm().item() for n, p in sample(list(net.named_parameters()))}
@@ -159,7 +227,7 @@ def run(name, batch, channels, height, width, classes):
         for parameter in net.parameters():
             parameter.sub_(RATE * parameter.grad)
     net.eval()
-    case["scores_after_the_step"] = net(images)[0].tolist()
+    case["scores_after_the_step"] = net(inputs)[0].flatten().tolist()
     return case
 
 

@@ -20,9 +20,10 @@ namespace {
 std::vector<NetworkOptions> smallest_networks() {
   return {{.name = "mlp", .channels = 1, .height = 1, .width = 1, .classes = 2},
           {.name = "cnn", .channels = 1, .height = 8, .width = 8, .classes = 3},
-          {.name = "resnet20", .channels = 3, .height = 8, .width = 8, .classes = 10},
+          {.name = "resnet32", .channels = 3, .height = 8, .width = 8, .classes = 10},
           {.name = "resnet18", .channels = 1, .height = 32, .width = 32, .classes = 5},
-          {.name = "resnet50", .channels = 4, .height = 32, .width = 32, .classes = 5}};
+          {.name = "resnet50", .channels = 4, .height = 32, .width = 32, .classes = 5},
+          {.name = "vit-tiny", .channels = 1, .height = 8, .width = 8, .classes = 5}};
 }
 
 std::shared_ptr<Network> seeded(const NetworkOptions& options) {
@@ -54,12 +55,24 @@ void expect_in(const std::string& part, const std::string& whole) {
 TEST(Network, HasThePublishedNumberOfParameters) {
   EXPECT_EQ(parameters_of({.name = "resnet18", .classes = 1000}), 11'689'512);
   EXPECT_EQ(parameters_of({.name = "resnet50", .classes = 1000}), 25'557'032);
+  EXPECT_EQ(parameters_of({.name = "resnet34", .classes = 1000}), 21'797'672);
+  EXPECT_EQ(parameters_of({.name = "resnet101", .classes = 1000}), 44'549'160);
+  EXPECT_EQ(parameters_of({.name = "resnet152", .classes = 1000}), 60'192'808);
+  EXPECT_EQ(parameters_of({.name = "vit-tiny", .height = 224, .width = 224, .classes = 1000}),
+            5'717'416);
   EXPECT_EQ(parameters_of({.name = "resnet20", .classes = 10}), 269'722);
+  EXPECT_EQ(parameters_of({.name = "resnet32", .classes = 10}), 464'154);
+  EXPECT_EQ(parameters_of({.name = "resnet44", .classes = 10}), 658'586);
+  EXPECT_EQ(parameters_of({.name = "resnet56", .classes = 10}), 853'018);
   // From the layers: weights, then biases or BatchNorm's scale and shift.
   EXPECT_EQ(parameters_of({.name = "cnn", .channels = 3, .classes = 10}),
             9 * (3 * 32 + 32 * 64 + 64 * 128) + 2 * (32 + 64 + 128) + 128 * 10 + 10);
   EXPECT_EQ(parameters_of({.name = "mlp", .channels = 1, .height = 28, .width = 27, .classes = 10}),
             28 * 27 * 256 + 256 * 256 + 256 * 10 + 256 + 256 + 10);
+  // Tokens and places; in each block 12 e^2 weights, 9 e biases, two norms; the last norm.
+  constexpr int kE = 128;
+  EXPECT_EQ(parameters_of({.name = "transformer", .text = true, .width = 64, .classes = 256}),
+            (256 + 64) * kE + 2 * (12 * kE * kE + 9 * kE + 4 * kE) + 2 * kE);
 }
 
 // --- comparison with Python ---
@@ -112,33 +125,57 @@ void expect_close(double value, double expected, const std::string& what) {
 }
 
 void expect_scores(const at::Tensor& scores, const nlohmann::json& expected, const char* what) {
-  ASSERT_EQ(scores.size(1), static_cast<std::int64_t>(expected.size())) << what;
-  for (std::int64_t i = 0; i < scores.size(1); ++i) {
-    expect_close(scores[0][i].item<double>(), expected[static_cast<std::size_t>(i)], what);
+  const at::Tensor first = scores[0].flatten();
+  ASSERT_EQ(first.numel(), static_cast<std::int64_t>(expected.size())) << what;
+  for (std::int64_t i = 0; i < first.numel(); ++i) {
+    expect_close(first[i].item<double>(), expected[static_cast<std::size_t>(i)], what);
   }
 }
 
+NetworkOptions options_of(const nlohmann::json& expected) {
+  NetworkOptions options{.name = expected["network"],
+                         .channels = expected["channels"],
+                         .height = expected["height"],
+                         .width = expected["width"],
+                         .classes = expected["classes"]};
+  if (!expected.contains("sizes")) return options;
+  const nlohmann::json& sizes = expected["sizes"];
+  options.text = true;
+  options.transformer = {
+      .layers = sizes["layers"], .embedding = sizes["embedding"], .heads = sizes["heads"]};
+  return options;
+}
+
+struct Examples {
+  at::Tensor inputs;
+  at::Tensor labels;
+};
+
+// As inputs_and_labels() of network_numbers.py.
+Examples examples_for(const NetworkOptions& options, std::int64_t batch) {
+  if (!options.text) {
+    return {numbers({batch, options.channels, options.height, options.width}, /*order=*/7),
+            at::arange(batch, at::kLong).remainder(options.classes)};
+  }
+  const at::Tensor i = at::arange(batch * options.width, at::kLong).view({batch, options.width});
+  return {(i * i * 31 + i * 17).remainder(options.classes),
+          (i * i * 7 + 3).remainder(options.classes)};
+}
+
 void compare(const nlohmann::json& expected) {
-  const NetworkOptions options{.name = expected["network"],
-                               .channels = expected["channels"],
-                               .height = expected["height"],
-                               .width = expected["width"],
-                               .classes = expected["classes"]};
+  const NetworkOptions options = options_of(expected);
   const auto network = make_network(options);
   network->to(at::kDouble);
   ASSERT_EQ(digest(layout(*network)), expected["layout"]) << layout(*network);
   fill(*network);
-  const std::int64_t batch = expected["batch"];
-  const at::Tensor images =
-      numbers({batch, options.channels, options.height, options.width}, /*order=*/7);
+  const auto [inputs, labels] = examples_for(options, expected["batch"]);
 
   network->eval();
-  expect_scores(network->forward(images), expected["eval_scores"], "eval");
+  expect_scores(network->forward(inputs), expected["eval_scores"], "eval");
   network->train();
-  const at::Tensor scores = network->forward(images);
+  const at::Tensor scores = network->forward(inputs);
   expect_scores(scores, expected["train_scores"], "train");
-  const at::Tensor labels = at::arange(batch, at::kLong).remainder(options.classes);
-  const at::Tensor loss = at::cross_entropy_loss(scores, labels);
+  const at::Tensor loss = at::cross_entropy_loss(scores.flatten(0, -2), labels.flatten());
   expect_close(loss.item<double>(), expected["loss"], "loss");
   loss.backward();
 
@@ -164,7 +201,7 @@ void compare(const nlohmann::json& expected) {
     item.value().sub_(item.value().grad() * expected["rate"].get<double>());
   }
   network->eval();
-  expect_scores(network->forward(images), expected["scores_after_the_step"], "after the step");
+  expect_scores(network->forward(inputs), expected["scores_after_the_step"], "after the step");
 }
 
 TEST(Network, ComputesWhatPythonComputes) {
@@ -245,8 +282,8 @@ TEST(Network, TakesItsSmallestInput) {
 
 TEST(Network, TakesImagesThatAreNotSquare) {
   for (NetworkOptions options : smallest_networks()) {
-    options.height += 3;
-    options.width += 18;
+    options.height += 4;  // patches of vit-tiny are 4x4
+    options.width += 20;
     const at::Tensor scores = seeded(options)->forward(images_for(options, /*batch=*/2));
     EXPECT_EQ(scores.sizes(), (std::vector<std::int64_t>{2, options.classes})) << options.name;
   }
@@ -282,10 +319,10 @@ TEST(Network, IsTheSameOnFlatTensors) {
 // --- refusals ---
 
 TEST(Network, RefusesAnUnknownName) {
-  const std::string message = refusal({.name = "resnet51"});
-  expect_in("there is no model 'resnet51'", message);
+  const std::string message = refusal({.name = "resnt50"});
+  expect_in("there is no model 'resnt50'", message);
   expect_in("did you mean 'resnet50'?", message);
-  expect_in("models: mlp, cnn, resnet20, resnet18, resnet50", message);
+  expect_in("models: mlp, cnn, resnet20, resnet32", message);
   EXPECT_EQ(refusal({.name = "something else"}).find("did you mean"), std::string::npos);
 }
 
@@ -293,7 +330,7 @@ TEST(Network, RefusesImagesThatAreTooSmall) {
   for (NetworkOptions options : smallest_networks()) {
     if (options.name == "mlp") continue;
     const int smallest = options.height;
-    --options.height;
+    --options.height;  // below a patch of vit-tiny as well
     const std::string message = refusal(options);
     expect_in(fmt::format("model '{0}' needs images of at least {1}x{1} pixels, these have {2}x{1}",
                           options.name, smallest, smallest - 1),
@@ -302,6 +339,47 @@ TEST(Network, RefusesImagesThatAreTooSmall) {
     std::swap(options.height, options.width);
     expect_in("at least", refusal(options));
   }
+}
+
+TEST(Network, RefusesDataOfAnotherKind) {
+  expect_in("model 'cnn' is for images, the data holds texts; take --model transformer",
+            refusal({.name = "cnn", .text = true}));
+  expect_in("model 'transformer' is for texts, the data holds images",
+            refusal({.name = "transformer"}));
+  expect_in("patches of 16x16 pixels: 100x96 is no multiple",
+            refusal({.name = "vit-tiny", .height = 100, .width = 96}));
+}
+
+TEST(Transformer, SeesOnlyWhatCameBefore) {
+  const NetworkOptions options{.name = "transformer", .text = true, .width = 8, .classes = 5};
+  const auto network = seeded(options);
+  const at::Tensor text = at::tensor({0, 1, 2, 3, 4, 3, 2, 1}, at::kLong).unsqueeze(0);
+  at::Tensor other = text.clone();
+  other[0][5] = 0;
+  const at::Tensor scores = network->forward(text);
+  const at::Tensor changed = network->forward(other);
+  EXPECT_EQ(scores.sizes(), (std::vector<std::int64_t>{1, 8, 5}));
+  EXPECT_TRUE(at::allclose(scores.narrow(1, 0, 5), changed.narrow(1, 0, 5), 1e-5, 1e-6));
+  EXPECT_FALSE(at::allclose(scores.narrow(1, 5, 1), changed.narrow(1, 5, 1), 1e-3, 1e-4));
+}
+
+TEST(Transformer, UsesOneEmbeddingAtBothEnds) {
+  const NetworkOptions options{.name = "transformer", .text = true, .width = 4, .classes = 6};
+  const auto network = seeded(options);
+  const FlatModel flat(network);
+  std::int64_t with_tokens = 0;
+  for (const FlatSpan& span : flat.parameter_spans()) {
+    if (span.elements == std::int64_t{6} * options.transformer.embedding) ++with_tokens;
+  }
+  EXPECT_EQ(with_tokens, 1);
+}
+
+TEST(Transformer, RefusesHeadsThatDoNotShareTheEmbedding) {
+  NetworkOptions options{.name = "transformer", .text = true, .width = 4, .classes = 6};
+  options.transformer.heads = 3;
+  expect_in("128 is no multiple of 3 heads", refusal(options));
+  options.transformer.layers = 0;
+  expect_in("the model's layers must lie in 1 ... 65536, asked for 0", refusal(options));
 }
 
 TEST(Network, RefusesNumbersThatMakeNoSense) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <memory>
 
 #include "daso/model/network.h"
@@ -10,8 +11,16 @@ namespace daso {
 
 std::shared_ptr<Network> make_mlp(const NetworkOptions& options);
 std::shared_ptr<Network> make_cnn(const NetworkOptions& options);
-std::shared_ptr<Network> make_resnet20(const NetworkOptions& options);
-std::shared_ptr<Network> make_resnet18(const NetworkOptions& options);
-std::shared_ptr<Network> make_resnet50(const NetworkOptions& options);
+
+// For small images: 6 * blocks + 2 layers.
+std::shared_ptr<Network> make_small_resnet(const NetworkOptions& options, int blocks);
+// For photographs, by the blocks of each group: of two 3x3 convolutions, or bottlenecks of three.
+using Groups = std::array<int, 4>;
+std::shared_ptr<Network> make_basic_resnet(const NetworkOptions& options, const Groups& groups);
+std::shared_ptr<Network> make_bottleneck_resnet(const NetworkOptions& options,
+                                                const Groups& groups);
+
+std::shared_ptr<Network> make_vit_tiny(const NetworkOptions& options);
+std::shared_ptr<Network> make_transformer(const NetworkOptions& options);
 
 }  // namespace daso

@@ -11,18 +11,45 @@
 namespace daso {
 namespace {
 
+using Make = std::shared_ptr<Network> (*)(const NetworkOptions& options);
+
 struct Entry {
   const char* name;
   int smallest;  // height and width of the input; every halving has then something to halve
-  std::shared_ptr<Network> (*make)(const NetworkOptions& options);
+  Make make;
+  bool attention = false;
+  bool text = false;
 };
 
+template <int kBlocks>
+std::shared_ptr<Network> small_resnet(const NetworkOptions& options) {
+  return make_small_resnet(options, kBlocks);
+}
+
+template <int... kGroups>
+std::shared_ptr<Network> basic_resnet(const NetworkOptions& options) {
+  return make_basic_resnet(options, {kGroups...});
+}
+
+template <int... kGroups>
+std::shared_ptr<Network> bottleneck_resnet(const NetworkOptions& options) {
+  return make_bottleneck_resnet(options, {kGroups...});
+}
+
 constexpr std::array kNetworks = {
-    Entry{"mlp", 1, make_mlp},             //
-    Entry{"cnn", 8, make_cnn},             //
-    Entry{"resnet20", 8, make_resnet20},   //
-    Entry{"resnet18", 32, make_resnet18},  //
-    Entry{"resnet50", 32, make_resnet50},
+    Entry{"mlp", 1, make_mlp},                               //
+    Entry{"cnn", 8, make_cnn},                               //
+    Entry{"resnet20", 8, small_resnet<3>},                   //
+    Entry{"resnet32", 8, small_resnet<5>},                   //
+    Entry{"resnet44", 8, small_resnet<7>},                   //
+    Entry{"resnet56", 8, small_resnet<9>},                   //
+    Entry{"resnet18", 32, basic_resnet<2, 2, 2, 2>},         //
+    Entry{"resnet34", 32, basic_resnet<3, 4, 6, 3>},         //
+    Entry{"resnet50", 32, bottleneck_resnet<3, 4, 6, 3>},    //
+    Entry{"resnet101", 32, bottleneck_resnet<3, 4, 23, 3>},  //
+    Entry{"resnet152", 32, bottleneck_resnet<3, 8, 36, 3>},  //
+    Entry{"vit-tiny", 8, make_vit_tiny, /*attention=*/true},
+    Entry{"transformer", 1, make_transformer, /*attention=*/true, /*text=*/true},
 };
 
 const Entry& entry_of(const std::string& name) {
@@ -46,11 +73,31 @@ void check_range(const char* what, int value, int least) {
 std::string fitting(int size) {
   std::vector<std::string> list;
   for (const Entry& entry : kNetworks) {
-    if (entry.smallest <= size) {
+    if (!entry.text && entry.smallest <= size) {
       list.push_back(fmt::format("{0} (from {1}x{1})", entry.name, entry.smallest));
     }
   }
   return join(list, ", ");
+}
+
+void check_image(const Entry& entry, const NetworkOptions& options) {
+  check_range("channels", options.channels, 1);
+  check_range("height", options.height, 1);
+  const int smaller = std::min(options.height, options.width);
+  require(
+      smaller >= entry.smallest,
+      "model '{0}' needs images of at least {1}x{1} pixels, these have {2}x{3}; take larger ones "
+      "or another model: {4}",
+      entry.name, entry.smallest, options.height, options.width, fitting(smaller));
+}
+
+void check_sizes(const TransformerSizes& sizes) {
+  check_range("layers", sizes.layers, 1);
+  check_range("embedding", sizes.embedding, 1);
+  check_range("heads", sizes.heads, 1);
+  require(sizes.embedding % sizes.heads == 0,
+          "the heads share the embedding equally: {} is no multiple of {} heads", sizes.embedding,
+          sizes.heads);
 }
 
 }  // namespace
@@ -61,18 +108,22 @@ std::vector<std::string> network_names() {
   return names;
 }
 
+std::string usual_optimizer(const std::string& name) {
+  return entry_of(name).attention ? "adamw" : "sgd";
+}
+
 std::shared_ptr<Network> make_network(const NetworkOptions& options) {
   const Entry& entry = entry_of(options.name);
-  check_range("channels", options.channels, 1);
-  check_range("height", options.height, 1);
+  require(entry.text == options.text, "model '{}' is for {}, the data holds {}; take {}",
+          entry.name, entry.text ? "texts" : "images", options.text ? "texts" : "images",
+          options.text ? "--model transformer" : "another model, or --data text:FILE");
   check_range("width", options.width, 1);
   check_range("classes", options.classes, 2);
-  const int smaller = std::min(options.height, options.width);
-  require(
-      smaller >= entry.smallest,
-      "model '{0}' needs images of at least {1}x{1} pixels, these have {2}x{3}; take larger ones "
-      "or another model: {4}",
-      entry.name, entry.smallest, options.height, options.width, fitting(smaller));
+  if (entry.text) {
+    check_sizes(options.transformer);
+  } else {
+    check_image(entry, options);
+  }
   return entry.make(options);
 }
 

@@ -7,9 +7,12 @@
 #include <string>
 #include <vector>
 
+#include "daso/model/transformer_sizes.h"
+
 namespace daso {
 
-// A module that turns a batch of inputs into scores, one for each class.
+// A module that turns a batch of inputs into scores, one for each class: [batch, classes] of
+// images, [batch, length, classes] of a text, where each place is given a class, its next token.
 class Network : public torch::nn::Module {
  public:
   virtual at::Tensor forward(const at::Tensor& input) = 0;
@@ -17,17 +20,22 @@ class Network : public torch::nn::Module {
 
 struct NetworkOptions {
   std::string name = "cnn";  // of network_names()
+  bool text = false;         // the input is `width` tokens, each one of `classes`
   int channels = 3;
   int height = 32;
   int width = 32;
   int classes = 10;
+  TransformerSizes transformer = {};
 };
 
-// mlp, cnn, resnet20, resnet18, resnet50
+// mlp, cnn, resnet20 ...
 std::vector<std::string> network_names();
 
+// The optimizer that a network is usually trained with: sgd, or adamw for those of attention.
+std::string usual_optimizer(const std::string& name);
+
 // Parameters come from LibTorch's default generator. Throws ConfigError for an unknown name (with
-// the nearest one) and for an input that is too small for the network.
+// the nearest one) and for an input that is too small for the network or not of its kind.
 std::shared_ptr<Network> make_network(const NetworkOptions& options);
 
 }  // namespace daso

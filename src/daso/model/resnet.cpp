@@ -9,13 +9,15 @@
 namespace daso {
 namespace {
 
+using MakeBlock = std::vector<ConvolutionShape> (*)(int from, int width, int stride);
+
 // What the residual networks differ in. Sources: He et al., Deep Residual Learning, 2016, tables 1
 // and 6; torchvision's resnet.py.
 struct Plan {
   std::vector<int>
       groups;  // blocks of each; all but the first halve the image and double the width
   int width;   // of the first group
-  std::vector<ConvolutionShape> (*block)(int from, int width, int stride);
+  MakeBlock block;
   Shortcut shortcut;
   bool photographs;  // a stem that makes large images four times smaller: 7x7 by 2, max pool by 2
   bool zero_last_scale;  // of every block
@@ -73,10 +75,19 @@ class ResNet : public Network {
   torch::nn::Linear fc_{nullptr};
 };
 
+Plan for_photographs(const Groups& groups, MakeBlock block) {
+  return {.groups = {groups.begin(), groups.end()},
+          .width = 64,
+          .block = block,
+          .shortcut = Shortcut::kProjection,
+          .photographs = true,
+          .zero_last_scale = true};
+}
+
 }  // namespace
 
-std::shared_ptr<Network> make_resnet20(const NetworkOptions& options) {
-  return std::make_shared<ResNet>(options, Plan{.groups = {3, 3, 3},
+std::shared_ptr<Network> make_small_resnet(const NetworkOptions& options, int blocks) {
+  return std::make_shared<ResNet>(options, Plan{.groups = {blocks, blocks, blocks},
                                                 .width = 16,
                                                 .block = basic_block,
                                                 .shortcut = Shortcut::kPadding,
@@ -84,22 +95,13 @@ std::shared_ptr<Network> make_resnet20(const NetworkOptions& options) {
                                                 .zero_last_scale = false});
 }
 
-std::shared_ptr<Network> make_resnet18(const NetworkOptions& options) {
-  return std::make_shared<ResNet>(options, Plan{.groups = {2, 2, 2, 2},
-                                                .width = 64,
-                                                .block = basic_block,
-                                                .shortcut = Shortcut::kProjection,
-                                                .photographs = true,
-                                                .zero_last_scale = true});
+std::shared_ptr<Network> make_basic_resnet(const NetworkOptions& options, const Groups& groups) {
+  return std::make_shared<ResNet>(options, for_photographs(groups, basic_block));
 }
 
-std::shared_ptr<Network> make_resnet50(const NetworkOptions& options) {
-  return std::make_shared<ResNet>(options, Plan{.groups = {3, 4, 6, 3},
-                                                .width = 64,
-                                                .block = bottleneck_block,
-                                                .shortcut = Shortcut::kProjection,
-                                                .photographs = true,
-                                                .zero_last_scale = true});
+std::shared_ptr<Network> make_bottleneck_resnet(const NetworkOptions& options,
+                                                const Groups& groups) {
+  return std::make_shared<ResNet>(options, for_photographs(groups, bottleneck_block));
 }
 
 }  // namespace daso

@@ -10,22 +10,23 @@ Score evaluate(Network& network, const std::vector<Batch>& own_part, Communicato
   const at::NoGradGuard no_grad;
   const bool was_training = network.is_training();
   network.eval();
-  at::Tensor totals = at::zeros({3}, at::kDouble);  // loss, right ones, examples
+  at::Tensor totals = at::zeros({3}, at::kDouble);  // loss, right labels, all labels
   for (const Batch& batch : own_part) {
-    const at::Tensor scores = network.forward(batch.inputs);
+    const at::Tensor scores = network.forward(batch.inputs).flatten(0, -2);
+    const at::Tensor labels = batch.labels.flatten();
     const at::Tensor loss =
-        at::cross_entropy_loss(scores, batch.labels, /*weight=*/{}, at::Reduction::Sum);
+        at::cross_entropy_loss(scores, labels, /*weight=*/{}, at::Reduction::Sum);
     totals[0] += loss.to(at::kDouble);
-    totals[1] += scores.argmax(1).eq(batch.labels).sum().to(at::kDouble);
-    totals[2] += static_cast<double>(batch.labels.numel());
+    totals[1] += scores.argmax(1).eq(labels).sum().to(at::kDouble);
+    totals[2] += static_cast<double>(labels.numel());
   }
   network.train(was_training);
   const auto arrival = Clock::now();
   totals = ranks.all_reduce(totals, Reduce::kSum).wait(limit);
   const double waited = since(arrival).count();
-  const double examples = std::max(1.0, totals[2].item<double>());
-  return {.loss = totals[0].item<double>() / examples,
-          .accuracy = totals[1].item<double>() / examples,
+  const double labels = std::max(1.0, totals[2].item<double>());
+  return {.loss = totals[0].item<double>() / labels,
+          .accuracy = totals[1].item<double>() / labels,
           .wait_seconds = waited};
 }
 

@@ -10,7 +10,7 @@
 namespace daso {
 
 struct Score {
-  double loss = 0;          // mean over the examples, in nats
+  double loss = 0;          // mean over the labels, in nats; a text has one at each place
   double accuracy = 0;      // 0 ... 1
   double wait_seconds = 0;  // this rank's, for the others
 };

@@ -20,12 +20,14 @@ constexpr std::array kUnits = {UnitName{"steps", Every::Unit::kSteps},
                                UnitName{"epochs", Every::Unit::kEpochs},
                                UnitName{"minutes", Every::Unit::kMinutes}};
 
-// An option of one strategy or schedule that another would ignore is a mistake.
+// An option of one strategy, schedule or model that another would ignore is a mistake.
 void refuse_idle(const TrainOptions& options, ScheduleKind schedule) {
   const bool cycles = options.strategy == "daso" || options.strategy == "local";
   const auto belongs = [&](bool given, const char* flag, bool used, const char* where) {
     require(!given || used, "{} changes nothing here: it is for {}", flag, where);
   };
+  belongs(options.layers || options.embedding || options.heads, "--layers, --embedding or --heads",
+          options.model == "transformer", "--model transformer");
   belongs(options.schedule.has_value(), "--schedule", cycles, "--strategy daso and local");
   belongs(options.skip.has_value(), "--skip", cycles, "--strategy daso and local");
   belongs(options.wait.has_value(), "--wait", options.strategy == "daso", "--strategy daso");
@@ -163,8 +165,20 @@ StrategyOptions strategy_options(const TrainOptions& options, const Course& cour
   return result;
 }
 
+std::string optimizer_name(const TrainOptions& options) {
+  return options.optimizer.name.empty() ? usual_optimizer(options.model) : options.optimizer.name;
+}
+
+TransformerSizes transformer_sizes(const TrainOptions& options) {
+  const TransformerSizes usual;
+  return {.layers = options.layers.value_or(usual.layers),
+          .embedding = options.embedding.value_or(usual.embedding),
+          .heads = options.heads.value_or(usual.heads)};
+}
+
 OptimizerOptions optimizer_options(const TrainOptions& options) {
   OptimizerOptions result = options.optimizer;
+  result.name = optimizer_name(options);
   const bool lars = result.name == "lars";
   const bool adam = result.name == "adamw" || result.name == "lamb";
   result.weight_decay = options.weight_decay.value_or(adam ? 0.01 : 5e-4);
@@ -182,8 +196,15 @@ TrainOptions resolved(const TrainOptions& options, const Course& course, const T
   TrainOptions all = options;
   resolve_rate(all, topology.ranks(), course.batches);
   const OptimizerOptions optimizer = optimizer_options(options);
+  all.optimizer.name = optimizer.name;
   all.weight_decay = optimizer.weight_decay;
   if (optimizer.name == "lars") all.trust = optimizer.trust;
+  if (options.model == "transformer") {
+    const TransformerSizes sizes = transformer_sizes(options);
+    all.layers = sizes.layers;
+    all.embedding = sizes.embedding;
+    all.heads = sizes.heads;
+  }
   const bool daso = options.strategy == "daso";
   if (!daso && options.strategy != "local") return all;
   const StrategyOptions strategy = strategy_options(options, course, topology.nodes());

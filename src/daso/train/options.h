@@ -11,6 +11,7 @@
 #include "daso/data/loader.h"
 #include "daso/global/course.h"
 #include "daso/global/strategy.h"
+#include "daso/model/transformer_sizes.h"
 #include "daso/optim/learning_rate.h"
 #include "daso/optim/make_optimizer.h"
 
@@ -39,6 +40,9 @@ std::optional<StepRange> parse_trace(const std::string& flag, const std::string&
 struct TrainOptions {
   std::string data = "synthetic";
   std::string model = "cnn";
+  std::optional<int> layers;  // of a transformer, as are the next two
+  std::optional<int> embedding;
+  std::optional<int> heads;
   std::string init;                 // safetensors; empty: by the seed
   std::vector<std::string> freeze;  // beginnings of the names of parameters that stay as they are
   int epochs = 6;
@@ -55,9 +59,9 @@ struct TrainOptions {
   std::vector<double> lr_steps;    // step: epochs
   std::optional<int> lr_patience;  // plateau
   std::optional<double> lr_threshold;
-  OptimizerOptions optimizer{.name = "sgd", .momentum = 0.9};  // but for what follows
-  std::optional<double> weight_decay;                          // else by the optimizer
-  std::optional<double> trust;                                 // lars
+  OptimizerOptions optimizer{.name = "", .momentum = 0.9};  // no name: by the model
+  std::optional<double> weight_decay;                       // else by the optimizer
+  std::optional<double> trust;                              // lars
   std::optional<double> clip_norm;
   double label_smoothing = 0;  // of the training loss alone
   std::string strategy = "daso";
@@ -95,9 +99,15 @@ void validate(const TrainOptions& options);
 // The peak of the learning rate, for a number of ranks.
 double peak_of(const TrainOptions& options, int ranks);
 
-// The optimizer with its weight decay and all. Throws ConfigError where options contradict each
-// other.
+// The optimizer's name, which the model decides where none is given.
+std::string optimizer_name(const TrainOptions& options);
+
+// The optimizer with its name, weight decay and all. Throws ConfigError where options contradict
+// each other.
 OptimizerOptions optimizer_options(const TrainOptions& options);
+
+// Of --model transformer.
+TransformerSizes transformer_sizes(const TrainOptions& options);
 
 // What the strategy gets, once the number of nodes and the steps of an epoch are known. Throws
 // ConfigError where options contradict each other.

@@ -48,7 +48,7 @@ double usual_peak(const std::string& optimizer) {
 }  // namespace
 
 double peak_of(const TrainOptions& options, int ranks) {
-  if (!options.base_lr) return options.lr.value_or(usual_peak(options.optimizer.name));
+  if (!options.base_lr) return options.lr.value_or(usual_peak(optimizer_name(options)));
   constexpr double kBaseBatch = 256;
   return *options.base_lr * options.batch_size * options.accumulate * ranks / kBaseBatch;
 }

@@ -20,6 +20,17 @@ std::vector<float> floats_in(const State& state, const std::string& name) {
   return {first, first + values.numel()};
 }
 
+std::vector<int> integers_in(const State& state, const std::string& name, std::int64_t number) {
+  const at::Tensor& values = tensor_in(state, name);
+  require(values.numel() == number && values.scalar_type() == at::kLong,
+          "'{}' of a saved input has {} numbers, not {}", name, values.numel(), number);
+  std::vector<int> integers;
+  for (std::int64_t i = 0; i < number; ++i) {
+    integers.push_back(static_cast<int>(values[i].item<std::int64_t>()));
+  }
+  return integers;
+}
+
 // The trainable parameters become their averages.
 void take_average(State& tensors, const State& common, const fs::path& checkpoint) {
   const State average = section(common, std::string("optimizer.") + WithEma::kSection);
@@ -30,26 +41,34 @@ void take_average(State& tensors, const State& common, const fs::path& checkpoin
 
 }  // namespace
 
-ModelInput input_of(const Dataset& data, const Normalisation& normalisation) {
-  return {.shape = data.shape(), .classes = data.classes(), .normalisation = normalisation};
+ModelInput input_of(const Dataset& data, const Normalisation& normalisation,
+                    const TransformerSizes& transformer) {
+  return {.shape = data.shape(),
+          .classes = data.classes(),
+          .normalisation = normalisation,
+          .transformer = transformer};
 }
 
 State state_of(const ModelInput& input) {
   const ImageShape& shape = input.shape;
+  const TransformerSizes& sizes = input.transformer;
   return {
+      {"transformer", at::tensor({sizes.layers, sizes.embedding, sizes.heads}, at::kLong)},
       {"shape", at::tensor({shape.channels, shape.height, shape.width, input.classes}, at::kLong)},
       {"mean", at::tensor(input.normalisation.mean)},
       {"deviation", at::tensor(input.normalisation.deviation)}};
 }
 
 ModelInput input_in(const State& state) {
-  const at::Tensor& shape = tensor_in(state, "shape");
-  require(shape.numel() == 4 && shape.scalar_type() == at::kLong,
-          "'shape' of a saved input has {} numbers, not 4", shape.numel());
-  const auto number = [&](int i) { return static_cast<int>(shape[i].item<std::int64_t>()); };
-  return {.shape = {.channels = number(0), .height = number(1), .width = number(2)},
-          .classes = number(3),
-          .normalisation = {floats_in(state, "mean"), floats_in(state, "deviation")}};
+  const std::vector<int> shape = integers_in(state, "shape", 4);
+  ModelInput input{.shape = {.channels = shape[0], .height = shape[1], .width = shape[2]},
+                   .classes = shape[3],
+                   .normalisation = {floats_in(state, "mean"), floats_in(state, "deviation")}};
+  if (state.contains("transformer")) {  // older checkpoints have none
+    const std::vector<int> sizes = integers_in(state, "transformer", 3);
+    input.transformer = {.layers = sizes[0], .embedding = sizes[1], .heads = sizes[2]};
+  }
+  return input;
 }
 
 SavedModel load_saved(const fs::path& path, const Choice& choice) {
@@ -80,7 +99,8 @@ std::shared_ptr<Network> network_of(const SavedModel& saved) {
                                .channels = shape.channels,
                                .height = shape.height,
                                .width = shape.width,
-                               .classes = saved.input.classes});
+                               .classes = saved.input.classes,
+                               .transformer = saved.input.transformer});
   FlatModel(network).load(saved.tensors);
   return network;
 }

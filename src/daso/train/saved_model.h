@@ -10,14 +10,17 @@
 
 namespace daso {
 
-// What a network expects at its input, and how many classes it tells apart.
+// What a network expects at its input, how many classes it tells apart, and its sizes where they
+// are asked for.
 struct ModelInput {
   ImageShape shape;
   int classes = 0;
   Normalisation normalisation;
+  TransformerSizes transformer;
 };
 
-ModelInput input_of(const Dataset& data, const Normalisation& normalisation);
+ModelInput input_of(const Dataset& data, const Normalisation& normalisation,
+                    const TransformerSizes& transformer);
 State state_of(const ModelInput& input);
 ModelInput input_in(const State& state);
 

@@ -31,7 +31,8 @@ std::shared_ptr<Network> network_for(const TrainOptions& options, const Dataset&
                                .channels = shape.channels,
                                .height = shape.height,
                                .width = shape.width,
-                               .classes = data.classes()});
+                               .classes = data.classes(),
+                               .transformer = transformer_sizes(options)});
   freeze(*network, options.freeze);
   return network;
 }

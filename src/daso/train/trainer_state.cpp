@@ -28,7 +28,8 @@ void Trainer::Body::checkpoint(RunPlace at) {
   strategy->settle();
   add_section(state.common, "model.", copies_of(network->named_parameters()));
   add_section(state.common, "optimizer.", optimizer->state());
-  add_section(state.common, "input.", state_of(input_of(*data.train, loading.normalisation)));
+  add_section(state.common, "input.",
+              state_of(input_of(*data.train, loading.normalisation, transformer_sizes(options))));
   add_section(state.own, "model.", copies_of(network->named_buffers()));
   add_section(state.own, "strategy.", strategy->state());
   add_section(state.own, "run.", state_of(tally));
