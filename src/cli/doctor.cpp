@@ -5,11 +5,11 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "cli/cpu.h"
 #include "cli/machine.h"
 #include "cli/pair_check.h"
 #include "cli/ranks.h"
 #include "cli/table.h"
+#include "daso/base/cpu.h"
 #include "daso/base/error.h"
 #include "daso/base/text.h"
 #include "daso/comm/backend.h"

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "cli/command.h"
-#include "cli/cpu.h"
 #include "cli/usage.h"
+#include "daso/base/cpu.h"
 #include "daso/base/error.h"
 #include "daso/base/version.h"
 

@@ -33,6 +33,8 @@ std::string name_of(Augment augment) {
 
 Uneven uneven_of(const std::string& name) { return name == "drop" ? Uneven::kDrop : Uneven::kWrap; }
 
+Precision precision_of(const std::string& name) { return find_precision(name).value(); }
+
 void add_data_flags(CLI::App& app, TrainOptions& o) {
   Flags flags(app);
   app.add_option("--data", o.data, "synthetic, idx:DIR, cifar10:DIR")->capture_default_str();
@@ -109,6 +111,10 @@ void add_optimizer_flags(CLI::App& app, TrainOptions& o) {
          "--no-decay", [&o](const std::string& text) { o.optimizer.no_decay = split(text, ','); },
          "Parameters without weight decay, by the beginnings of their names")
       ->type_name("NAME,...");
+  flags.choice("--precision", o.precision, {"fp32", "bf16", "fp16"}, precision_of)
+      ->default_str(std::string(name_of(o.precision)));
+  app.add_flag("--sync-batchnorm", o.sync_batchnorm,
+               "BatchNorm's statistics over all ranks of the node");
   flags.parsed("--clip-norm", "Largest norm of the gradient", o.clip_norm, parse_number);
   flags
       .parsed("--label-smoothing", "Part of a label that all classes share, in training",
@@ -227,6 +233,8 @@ Configuration configuration_of(const TrainOptions& o) {
   put_if("clip-norm", o.clip_norm, same);
   if (o.label_smoothing > 0) put("label-smoothing", o.label_smoothing);
   put_if("ema", o.optimizer.ema, same);
+  put("precision", name_of(o.precision));
+  put("sync-batchnorm", o.sync_batchnorm);
   put("strategy", o.strategy);
   put("preset", o.preset);
   put_if("schedule", o.schedule, name);

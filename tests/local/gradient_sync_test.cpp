@@ -93,7 +93,7 @@ TEST_P(GradientSyncs, GiveEveryRankTheMean) {
   run_ranks({.ranks = ranks, .nodes = nodes}, [&](World& world) {
     const auto module = net();
     FlatModel flat(module);
-    GradientSync sync(world, flat, reach, bucket_elements);
+    GradientSync sync(world, flat, {.farthest = reach, .bucket_elements = bucket_elements});
     for (int step = 0; step < 3; ++step) {  // the same every time: nothing is left of a step
       flat.zero_gradients();
       sync.begin(reach, step);
@@ -136,7 +136,7 @@ TEST(GradientSync, OfANodeLeavesOtherNodesAlone) {
   run_ranks({.ranks = 3, .nodes = {"a", "a", "b"}}, [&](World& world) {
     const auto module = net();
     FlatModel flat(module);
-    GradientSync sync(world, flat, Reach::kWorld, 40);
+    GradientSync sync(world, flat, {.farthest = Reach::kWorld, .bucket_elements = 40});
     flat.zero_gradients();
     sync.begin(Reach::kNode, 0);
     loss(*module, world.rank(), 0).backward();
@@ -151,7 +151,7 @@ TEST(GradientSync, SendsOnceAfterSeveralBackwards) {
   run_ranks({.ranks = 2}, [&](World& world) {
     const auto module = net();
     FlatModel flat(module);
-    GradientSync sync(world, flat, Reach::kNode, 40);
+    GradientSync sync(world, flat, {.farthest = Reach::kNode, .bucket_elements = 40});
     for (int pass = 0; pass < 2; ++pass) loss(*module, world.rank(), pass).backward();
     sync.begin(Reach::kNode, 0);
     loss(*module, world.rank(), 2).backward();
@@ -164,7 +164,7 @@ TEST(GradientSync, RefusesABackwardAfterTheLast) {
   World world = World::alone();
   const auto module = net();
   FlatModel flat(module);
-  GradientSync sync(world, flat, Reach::kNode, 40);
+  GradientSync sync(world, flat, {.farthest = Reach::kNode, .bucket_elements = 40});
   sync.begin(Reach::kNode, 0);
   loss(*module, 0, 0).backward();
   EXPECT_THROW(loss(*module, 0, 1).backward(), Error);
@@ -174,18 +174,37 @@ TEST(GradientSync, NoticesGradientsThatLeftTheFlatTensor) {
   World world = World::alone();
   const auto module = net();
   FlatModel flat(module);
-  GradientSync sync(world, flat, Reach::kNode, 40);
+  GradientSync sync(world, flat, {.farthest = Reach::kNode, .bucket_elements = 40});
   sync.begin(Reach::kNode, 0);
   module->zero_grad();
   loss(*module, 0, 0).backward();
   EXPECT_THROW(sync.finish(), Error);
 }
 
+// What loss scaling rests on: ranks that share a mean see alike whether it is finite.
+TEST(GradientSync, MakesTheMeanNonFiniteOnAllWithinReach) {
+  for (const Reach reach : {Reach::kNode, Reach::kWorld}) {
+    run_ranks({.ranks = 4, .nodes = {"a", "a", "b", "b"}}, [&](World& world) {
+      const auto module = net();
+      FlatModel flat(module);
+      GradientSync sync(world, flat,
+                        {.farthest = Reach::kWorld, .bucket_elements = 40, .finite = false});
+      flat.zero_gradients();
+      sync.begin(reach, 0);
+      const float factor = world.rank() == 1 ? std::numeric_limits<float>::infinity() : 1.0F;
+      (loss(*module, world.rank(), 0) * factor).backward();
+      sync.finish();
+      const bool finite = flat.gradients().isfinite().all().item<bool>();
+      EXPECT_EQ(finite, reach == Reach::kNode && world.node() == 1);
+    });
+  }
+}
+
 TEST(GradientSync, NamesTheTensorAndTheRankOfANonFiniteGradient) {
   World world = World::alone();
   const auto module = net();
   FlatModel flat(module);
-  GradientSync sync(world, flat, Reach::kNode, 1 << 20);
+  GradientSync sync(world, flat, {.farthest = Reach::kNode, .bucket_elements = 1 << 20});
   sync.begin(Reach::kNode, 7);
   loss(*module, 0, 0).backward();
   module->first->bias.mutable_grad()[3] = std::numeric_limits<float>::infinity();

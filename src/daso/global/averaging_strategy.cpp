@@ -18,7 +18,10 @@ std::vector<Share> equal_shares(int ranks) {
 AveragingStrategy::AveragingStrategy(const StrategyParts& parts, Reach farthest)
     : world_(parts.world),
       model_(parts.model),
-      gradients_(parts.world, parts.model, farthest, parts.options.bucket_elements),
+      gradients_(parts.world, parts.model,
+                 {.farthest = farthest,
+                  .bucket_elements = parts.options.bucket_elements,
+                  .finite = parts.options.finite_gradients}),
       ranks_(farthest == Reach::kWorld ? world_.everyone() : world_.node_group()),
       buffers_mean_(ranks_, equal_shares(ranks_.size())) {}
 

@@ -21,6 +21,7 @@ struct StrategyOptions {
   ScheduleOptions schedule;                // local and daso
   ExchangeOptions exchange;                // daso; local uses its kind
   std::int64_t bucket_elements = 1 << 18;  // of gradients that travel together; --bucket-mb
+  bool finite_gradients = true;            // false: others are averaged too, as LossScaler needs
 };
 
 // What a run with `daso` does by a preset, where nothing else is said: default_preset(nodes) or
@@ -49,8 +50,8 @@ class Strategy {
   virtual ~Strategy() = default;
 
   virtual void begin_backward(const When& when) = 0;
-  // Throws Error if a gradient of this rank is not finite, naming its tensor, or if a gradient is
-  // no longer part of the flat tensor.
+  // Throws Error if a gradient of this rank is not finite, naming its tensor, unless the options
+  // allow it, or if a gradient is no longer part of the flat tensor.
   virtual void before_step() = 0;
   // Returns what was done. Throws Error if something that travels is not finite, or if copies that
   // should be equal are not.

@@ -22,18 +22,18 @@ std::int64_t piece_elements(std::int64_t model, std::int64_t bucket) {
 
 }  // namespace
 
-GradientSync::GradientSync(World& world, FlatModel& model, Reach farthest,
-                           std::int64_t bucket_elements)
+GradientSync::GradientSync(World& world, FlatModel& model, const GradientSyncOptions& options)
     : world_(world),
       model_(model),
       node_(world.node_link("gradients")),
+      finite_(options.finite),
       slices_(world.topology().smallest_node()),
-      piece_elements_(piece_elements(model.gradients().numel(), bucket_elements)),
-      watch_(model, cut_buckets(model.parameter_spans(), bucket_elements),
+      piece_elements_(piece_elements(model.gradients().numel(), options.bucket_elements)),
+      watch_(model, cut_buckets(model.parameter_spans(), options.bucket_elements),
              [this](std::size_t bucket) { worker_.post([this, bucket] { average(bucket); }); }),
       worker_("gradients") {
   const int nodes = world.topology().nodes();
-  if (farthest == Reach::kNode || nodes == 1 || world.local_rank() >= slices_) return;
+  if (options.farthest == Reach::kNode || nodes == 1 || world.local_rank() >= slices_) return;
   const std::vector<int> speakers(static_cast<std::size_t>(nodes), world.local_rank());
   const Peers peers = peers_of(world, speakers, "gradients between nodes");
   for (Flight& flight : flights_) {
@@ -61,7 +61,7 @@ void GradientSync::finish() {
 void GradientSync::average(std::size_t number) {
   const Bucket& bucket = watch_.buckets()[number];
   if (bucket.begin == bucket.end) return;  // only tensors without elements
-  refuse_non_finite(bucket);
+  if (finite_) refuse_non_finite(bucket);
   // Nothing else touches this part of the flat gradients until finish().
   const at::Tensor gradients =
       model_.gradients().narrow(0, bucket.begin, bucket.end - bucket.begin);

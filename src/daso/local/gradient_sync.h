@@ -18,6 +18,12 @@ enum class Reach {
   kWorld  // every rank counts equally: the weighted mean of the nodes' means
 };
 
+struct GradientSyncOptions {
+  Reach farthest = Reach::kWorld;
+  std::int64_t bucket_elements = 1 << 18;
+  bool finite = true;  // refuse gradients that are not finite; else their mean is not finite either
+};
+
 // Averages gradients while backward still runs, bucket by bucket, in place in the flat gradient
 // tensor.
 //
@@ -36,12 +42,12 @@ class GradientSync {
  public:
   // World and model are borrowed. Makes the groups that the farthest reach needs; all ranks within
   // it must do so together.
-  GradientSync(World& world, FlatModel& model, Reach farthest, std::int64_t bucket_elements);
+  GradientSync(World& world, FlatModel& model, const GradientSyncOptions& options);
 
   // The step is for messages.
   void begin(Reach reach, std::int64_t step);
-  // Throws PeerError, and Error if a gradient of this rank is not finite, or is no longer part of
-  // the flat tensor.
+  // Throws PeerError, and Error if a gradient of this rank is not finite and that is refused, or is
+  // no longer part of the flat tensor.
   void finish();
 
   std::size_t buckets() const { return watch_.buckets().size(); }
@@ -75,6 +81,7 @@ class GradientSync {
   World& world_;
   FlatModel& model_;
   NodeLink& node_;
+  const bool finite_;
   const int slices_;                   // between nodes
   const std::int64_t piece_elements_;  // between nodes, at most
   std::array<Flight, kFlights> flights_;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <ATen/ATen.h>
-#include <torch/nn/modules/batchnorm.h>
 #include <torch/nn/modules/linear.h>
 
 #include "daso/model/architectures.h"
+#include "daso/model/batch_norm.h"
 #include "daso/model/layers.h"
 
 namespace daso {
@@ -15,11 +15,11 @@ class Cnn : public Network {
  public:
   explicit Cnn(const NetworkOptions& options) {
     conv1_ = register_module("conv1", convolution({.from = options.channels, .to = 32}));
-    bn1_ = register_module("bn1", torch::nn::BatchNorm2d(32));
+    bn1_ = register_module("bn1", BatchNorm(32));
     conv2_ = register_module("conv2", convolution({.from = 32, .to = 64}));
-    bn2_ = register_module("bn2", torch::nn::BatchNorm2d(64));
+    bn2_ = register_module("bn2", BatchNorm(64));
     conv3_ = register_module("conv3", convolution({.from = 64, .to = 128}));
-    bn3_ = register_module("bn3", torch::nn::BatchNorm2d(128));
+    bn3_ = register_module("bn3", BatchNorm(128));
     fc_ = register_module("fc", torch::nn::Linear(128, options.classes));
     initialise_convolutions(*this);
   }
@@ -33,11 +33,11 @@ class Cnn : public Network {
 
  private:
   torch::nn::Conv2d conv1_{nullptr};
-  torch::nn::BatchNorm2d bn1_{nullptr};
+  BatchNorm bn1_{nullptr};
   torch::nn::Conv2d conv2_{nullptr};
-  torch::nn::BatchNorm2d bn2_{nullptr};
+  BatchNorm bn2_{nullptr};
   torch::nn::Conv2d conv3_{nullptr};
-  torch::nn::BatchNorm2d bn3_{nullptr};
+  BatchNorm bn3_{nullptr};
   torch::nn::Linear fc_{nullptr};
 };
 

@@ -29,8 +29,7 @@ ResidualBlock::ResidualBlock(const std::vector<ConvolutionShape>& shapes, Shortc
   for (const ConvolutionShape& shape : shapes) {
     const std::size_t number = convolutions_.size() + 1;
     convolutions_.push_back(register_module(fmt::format("conv{}", number), convolution(shape)));
-    norms_.push_back(
-        register_module(fmt::format("bn{}", number), torch::nn::BatchNorm2d(shape.to)));
+    norms_.push_back(register_module(fmt::format("bn{}", number), BatchNorm(shape.to)));
     stride_ *= shape.stride;
   }
   const int from = shapes.front().from;
@@ -39,7 +38,7 @@ ResidualBlock::ResidualBlock(const std::vector<ConvolutionShape>& shapes, Shortc
   if (shortcut == Shortcut::kProjection && (stride_ != 1 || new_channels_ != 0)) {
     projection_ = register_module("downsample", torch::nn::ModuleList());
     projection_->push_back(convolution({.from = from, .to = to, .kernel = 1, .stride = stride_}));
-    projection_->push_back(torch::nn::BatchNorm2d(to));
+    projection_->push_back(BatchNorm(to));
   }
 }
 
@@ -55,7 +54,7 @@ at::Tensor ResidualBlock::forward(const at::Tensor& input) {
 at::Tensor ResidualBlock::shortcut_of(const at::Tensor& input) {
   if (projection_) {
     const at::Tensor projected = projection_->at<torch::nn::Conv2dImpl>(0).forward(input);
-    return projection_->at<torch::nn::BatchNorm2dImpl>(1).forward(projected);
+    return projection_->at<BatchNormImpl>(1).forward(projected);
   }
   if (stride_ == 1 && new_channels_ == 0) return input;
   return at::constant_pad_nd(thinned(input, stride_), {0, 0, 0, 0, 0, new_channels_});

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <torch/nn/modules/batchnorm.h>
 #include <torch/nn/modules/container/modulelist.h>
 
 #include <vector>
 
+#include "daso/model/batch_norm.h"
 #include "daso/model/layers.h"
 
 namespace daso {
@@ -41,7 +41,7 @@ class ResidualBlock : public torch::nn::Module {
   int stride_ = 1;
   int new_channels_ = 0;
   std::vector<torch::nn::Conv2d> convolutions_;
-  std::vector<torch::nn::BatchNorm2d> norms_;
+  std::vector<BatchNorm> norms_;
   torch::nn::ModuleList projection_{nullptr};  // empty where the shortcut needs none
 };
 

@@ -33,7 +33,7 @@ class ResNet : public Network {
         "conv1",
         convolution(
             {.from = options.channels, .to = plan.width, .kernel = kernel, .stride = stride}));
-    bn1_ = register_module("bn1", torch::nn::BatchNorm2d(plan.width));
+    bn1_ = register_module("bn1", BatchNorm(plan.width));
     const int channels = add_groups(plan);
     fc_ = register_module("fc", torch::nn::Linear(channels, options.classes));
     initialise_convolutions(*this);
@@ -70,7 +70,7 @@ class ResNet : public Network {
 
   bool photographs_;
   torch::nn::Conv2d conv1_{nullptr};
-  torch::nn::BatchNorm2d bn1_{nullptr};
+  BatchNorm bn1_{nullptr};
   std::vector<std::shared_ptr<ResidualBlock>> blocks_;
   torch::nn::Linear fc_{nullptr};
 };

@@ -28,6 +28,8 @@ void refuse_idle(const TrainOptions& options, ScheduleKind schedule) {
   };
   belongs(options.layers || options.embedding || options.heads, "--layers, --embedding or --heads",
           options.model == "transformer", "--model transformer");
+  belongs(options.sync_batchnorm, "--sync-batchnorm", options.strategy != "none",
+          "strategies whose ranks train one model");
   belongs(options.schedule.has_value(), "--schedule", cycles, "--strategy daso and local");
   belongs(options.skip.has_value(), "--skip", cycles, "--strategy daso and local");
   belongs(options.wait.has_value(), "--wait", options.strategy == "daso", "--strategy daso");
@@ -159,6 +161,7 @@ StrategyOptions strategy_options(const TrainOptions& options, const Course& cour
   StrategyOptions result = options_of(preset, course);
   result.name = options.strategy;
   result.bucket_elements = options.bucket_elements;
+  result.finite_gradients = options.precision != Precision::kFp16;
   result.schedule.alpha = options.alpha.value_or(result.schedule.alpha);
   result.schedule.stall.patience = options.patience.value_or(result.schedule.stall.patience);
   result.schedule.stall.threshold = options.threshold.value_or(result.schedule.stall.threshold);

@@ -14,6 +14,7 @@
 #include "daso/model/transformer_sizes.h"
 #include "daso/optim/learning_rate.h"
 #include "daso/optim/make_optimizer.h"
+#include "daso/train/precision.h"
 
 namespace daso {
 
@@ -64,6 +65,8 @@ struct TrainOptions {
   std::optional<double> trust;                              // lars
   std::optional<double> clip_norm;
   double label_smoothing = 0;  // of the training loss alone
+  Precision precision = Precision::kFp32;
+  bool sync_batchnorm = false;  // statistics over the ranks of a node
   std::string strategy = "daso";
   std::string preset = "default";  // or paper
   std::optional<ScheduleKind> schedule;

@@ -50,6 +50,7 @@ std::string text_of(const Summary& s) {
                        {"exchanges", s.exchanges},
                        {"staleness_mean", s.staleness_mean},
                        {"bytes_between_nodes", s.bytes_between_nodes},
+                       {"skipped_steps", s.skipped_steps},
                        {"train_loss", s.train_loss},
                        {"test_loss", s.test_loss},
                        {"test_accuracy", s.test_accuracy},

@@ -28,6 +28,7 @@ struct Summary {
   std::int64_t exchanges = 0;
   double staleness_mean = 0;
   std::int64_t bytes_between_nodes = 0;
+  std::int64_t skipped_steps = 0;
   double train_loss = 0;
   double test_loss = 0;
   double test_accuracy = 0;

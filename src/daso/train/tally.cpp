@@ -22,7 +22,8 @@ State state_of(const Tally& tally) {
           {"staleness.number", integer(tally.staleness.number)},
           {"rate.factor", real(tally.rate.value)},
           {"rate.best", real(tally.rate.stall.best)},
-          {"rate.bad_epochs", integer(tally.rate.stall.bad_epochs)}};
+          {"rate.bad_epochs", integer(tally.rate.stall.bad_epochs)},
+          {"skipped_steps", integer(tally.skipped_steps)}};
 }
 
 Tally tally_in(const State& state) {
@@ -35,7 +36,8 @@ Tally tally_in(const State& state) {
       .staleness = {real_in(state, "staleness.sum"), integer_in(state, "staleness.number")},
       .rate = {.value = real_in(state, "rate.factor"),
                .stall = {.best = real_in(state, "rate.best"),
-                         .bad_epochs = static_cast<int>(integer_in(state, "rate.bad_epochs"))}}};
+                         .bad_epochs = static_cast<int>(integer_in(state, "rate.bad_epochs"))}},
+      .skipped_steps = integer_in(state, "skipped_steps")};
 }
 
 }  // namespace daso

@@ -27,7 +27,8 @@ struct Tally {
   double best_accuracy = -1;  // of all epochs
   std::int64_t exchanges = 0;
   Mean staleness;
-  RateFactor rate;  // by which the learning rate has fallen
+  RateFactor rate;                 // by which the learning rate has fallen
+  std::int64_t skipped_steps = 0;  // by loss scaling
 
   void add(const Plan& plan);
 };

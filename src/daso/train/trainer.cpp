@@ -8,7 +8,9 @@
 #include <cmath>
 #include <mutex>
 
+#include "daso/base/cpu.h"
 #include "daso/base/error.h"
+#include "daso/model/batch_norm.h"
 #include "daso/model/freeze.h"
 #include "daso/model/safetensors.h"
 #include "daso/optim/clip.h"
@@ -49,6 +51,15 @@ LoaderOptions loader_options(const TrainOptions& options, const Dataset& data, c
           .normalisation = normalisation_of(data)};
 }
 
+TrainOptions checked(const TrainOptions& options) {
+  require(options.precision != Precision::kBf16 || !bf16_traps(),
+          "bf16 would end this process by an illegal instruction: the processor advertises AMX, "
+          "which does not work here; call cap_instruction_sets() at the beginning of main, or set "
+          "{}={}",
+          kCap, kCappedTo);
+  return options;
+}
+
 // The ranks that train one model together: they are evaluated together.
 Communicator& team_of(World& world, const std::string& strategy) {
   if (strategy == "none") return world.group({world.rank()}, fmt::format("rank {}", world.rank()));
@@ -59,7 +70,7 @@ Communicator& team_of(World& world, const std::string& strategy) {
 
 Trainer::Body::Body(World& the_world, const TrainOptions& the_options)
     : world(the_world),
-      options(the_options),
+      options(checked(the_options)),
       data(open_data(options.data)),
       network(network_for(options, *data.train)),
       model(network),
@@ -77,9 +88,24 @@ Trainer::Body::Body(World& the_world, const TrainOptions& the_options)
       checkpoints(world, options.out / "checkpoints", options.keep),
       lateness(static_cast<std::size_t>(world.size())) {
   at::set_num_threads(options.threads);
+  if (options.precision == Precision::kFp16) scaler.emplace();
+  if (options.sync_batchnorm) share_batch_norm();
   if (!options.init.empty()) model.load(read_tensors(options.init).tensors);
   if (options.trace) trace.emplace(world);  // before an exchange in flight is taken up
   if (options.resume) resume();
+}
+
+// In a group of its own: gradients travel at the same time.
+void Trainer::Body::share_batch_norm() {
+  Communicator& node = world.group(world.topology().ranks_of(world.node()),
+                                   fmt::format("statistics of {}", world.node()));
+  const int layers = share_statistics(*network, [this, &node](const at::Tensor& values) {
+    const TimedSpan wait(world.timeline(), Track::kWaiting, "statistics", place.step,
+                         statistics_wait);
+    node.all_reduce(values, Reduce::kSum).wait(world.limit());
+  });
+  require(layers > 0, "--sync-batchnorm changes nothing here: model '{}' has no BatchNorm",
+          options.model);
 }
 
 bool Trainer::Body::advance(const OnProgress& on_progress) {
@@ -131,12 +157,13 @@ double Trainer::Body::train_batch(const Batch& batch, const When& when) {
   for (int i = 0; i < options.accumulate; ++i) {
     if (i + 1 == options.accumulate) strategy->begin_backward(when);
     std::optional<Span> span(std::in_place, timeline, Track::kTraining, "forward", when.step);
-    const at::Tensor scores = network->forward(batch.inputs.narrow(0, i * part, part));
+    const at::Tensor scores = scores_of(batch.inputs.narrow(0, i * part, part));
     const at::Tensor mean =
         training_loss(scores, batch.labels.narrow(0, i * part, part), options.label_smoothing);
     sum += mean.item<double>();
     span.emplace(timeline, Track::kTraining, "backward", when.step);
-    (mean / options.accumulate).backward();
+    const at::Tensor share = mean / options.accumulate;
+    (scaler ? share * scaler->scale() : share).backward();
   }
   if (!std::isfinite(sum)) {
     throw Error(
@@ -145,11 +172,7 @@ double Trainer::Body::train_batch(const Batch& batch, const When& when) {
                     world.rank(), sum, when.step, when.rate));
   }
   strategy->before_step();
-  {
-    const Span span(timeline, Track::kTraining, "optimizer", when.step);
-    if (options.clip_norm) clip_by_norm(model, *options.clip_norm);
-    optimizer->step(when.rate);
-  }
+  update(when);
   plan = strategy->after_step(when);
   follow(plan);
   ++steps_here;
@@ -157,8 +180,32 @@ double Trainer::Body::train_batch(const Batch& batch, const When& when) {
   return sum / options.accumulate;
 }
 
+at::Tensor Trainer::Body::scores_of(const at::Tensor& inputs) {
+  const Autocast autocast(options.precision);
+  return network->forward(inputs).to(at::kFloat);
+}
+
+// A step that is skipped counts as one: what is due after it happens.
+void Trainer::Body::update(const When& when) {
+  const Span span(world.timeline(), Track::kTraining, "optimizer", when.step);
+  if (scaler && !scaler->unscale(model)) {
+    ++tally.skipped_steps;
+    return;
+  }
+  if (options.clip_norm) clip_by_norm(model, *options.clip_norm);
+  optimizer->step(when.rate);
+}
+
+// Nodes skip steps by themselves between agreements, and start the next epoch alike.
+void Trainer::Body::agree_on_scale() {
+  const at::Tensor scale = at::full({1}, scaler->scale(), at::kDouble);
+  team.all_reduce(scale, Reduce::kMin).wait(world.limit());
+  scaler->lower_to(scale.item<double>());
+}
+
 void Trainer::Body::end_epoch(int epoch, const OnProgress& on_progress) {
   tally.train_loss = strategy->end_epoch(epoch, tally.loss.value());
+  if (scaler) agree_on_scale();
   evaluate_epoch(epoch);
   const When when = when_at(epoch, course.batches - 1);
   after_epoch(rate, tally.rate, tally.train_loss);

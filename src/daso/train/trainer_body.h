@@ -7,6 +7,7 @@
 
 #include "daso/metrics/trace.h"
 #include "daso/model/flat_model.h"
+#include "daso/optim/loss_scaler.h"
 #include "daso/train/checkpoint.h"
 #include "daso/train/control.h"
 #include "daso/train/tally.h"
@@ -26,8 +27,12 @@ struct Trainer::Body {
   When when_at(int epoch, std::int64_t batch) const;
   Batch next_batch(const When& when);
   double train_batch(const Batch& batch, const When& when);
+  at::Tensor scores_of(const at::Tensor& inputs);
+  void update(const When& when);
   void end_epoch(int epoch, const OnProgress& on_progress);
   void evaluate_epoch(int epoch);
+  void agree_on_scale();
+  void share_batch_norm();
   bool checkpoint_due(const When& when);
   Wish own_wish() const;
   double worked();
@@ -41,7 +46,9 @@ struct Trainer::Body {
   void follow(const Plan& done);
   void follow(const Agreed& agreed);
   void record_step(std::int64_t step);
-  double waited() const { return strategy->costs().wait_seconds + evaluation_wait; }
+  double waited() const {
+    return strategy->costs().wait_seconds + evaluation_wait + statistics_wait;
+  }
   Progress progress(const When& when) const;
   TimeSpent time_spent() const;
   Summary finish();
@@ -52,6 +59,7 @@ struct Trainer::Body {
   std::shared_ptr<Network> network;
   FlatModel model;
   std::unique_ptr<Optimizer> optimizer;
+  std::optional<LossScaler> scaler;  // of fp16
   LoaderOptions loading;
   Loader loader;
   LearningRateOptions rate;
@@ -74,6 +82,7 @@ struct Trainer::Body {
   std::int64_t steps_here = 0;
   TimeSpent spent;
   double evaluation_wait = 0;
+  double statistics_wait = 0;                     // of --sync-batchnorm
   Clock::time_point active_since = Clock::now();  // other runs may have turns in between
   Clock::time_point epoch_start = active_since;
   Clock::time_point last_checkpoint = active_since;

@@ -101,6 +101,7 @@ Summary Trainer::Body::finish() {
                   .exchanges = tally.exchanges,
                   .staleness_mean = tally.staleness.value(),
                   .bytes_between_nodes = static_cast<std::int64_t>(totals[1].item<double>()),
+                  .skipped_steps = tally.skipped_steps,
                   .train_loss = tally.train_loss,
                   .test_loss = tally.score.loss,
                   .test_accuracy = tally.score.accuracy};

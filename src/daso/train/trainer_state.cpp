@@ -28,6 +28,7 @@ void Trainer::Body::checkpoint(RunPlace at) {
   strategy->settle();
   add_section(state.common, "model.", copies_of(network->named_parameters()));
   add_section(state.common, "optimizer.", optimizer->state());
+  if (scaler) add_section(state.common, "scaler.", scaler->state());
   add_section(state.common, "input.",
               state_of(input_of(*data.train, loading.normalisation, transformer_sizes(options))));
   add_section(state.own, "model.", copies_of(network->named_buffers()));
@@ -54,6 +55,7 @@ void Trainer::Body::resume() {
   tensors.merge(section(state.own, "model."));
   model.load(tensors);
   optimizer->load_state(section(state.common, "optimizer."));
+  if (scaler) scaler->load_state(section(state.common, "scaler."));
   strategy->load_state(section(state.own, "strategy."));
   place = state.place;
   saved_step = place.step;

@@ -24,6 +24,10 @@ Cpu this_cpu();
 // own ONEDNN_MAX_CPU_ISA stands. To be called before other threads are there and before any
 // arithmetic.
 void cap_instruction_sets();
+inline constexpr const char* kCap = "ONEDNN_MAX_CPU_ISA";
 inline constexpr const char* kCappedTo = "AVX512_CORE_BF16";
+
+// Whether bf16 arithmetic would end this process: AMX traps, and nobody keeps oneDNN away from it.
+bool bf16_traps();
 
 }  // namespace daso

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/cpu.h"
+#include "daso/base/cpu.h"
 
 #include <sched.h>
 #include <sys/syscall.h>
@@ -106,10 +106,15 @@ Cpu this_cpu() {
   return cpu;
 }
 
+bool bf16_traps() {
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): nobody changes the environment later.
+  return std::getenv(kCap) == nullptr && find_amx() == Amx::kTrapped;
+}
+
 void cap_instruction_sets() {
   if (find_amx() != Amx::kTrapped) return;
   // NOLINTNEXTLINE(concurrency-mt-unsafe): there is no other thread yet, see the header.
-  ::setenv("ONEDNN_MAX_CPU_ISA", kCappedTo, /*overwrite=*/0);
+  ::setenv(kCap, kCappedTo, /*overwrite=*/0);
 }
 
 }  // namespace daso

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daso/optim/loss_scaler.h"
+
+#include <ATen/ATen.h>
+
+#include "daso/base/error.h"
+#include "daso/model/large_tensor.h"
+
+namespace daso {
+
+bool LossScaler::unscale(FlatModel& model) {
+  if (!all_finite(floats(model.gradients()))) {
+    lower_to(scale_ / 2);
+    if (scale_ >= kLeast) return false;
+    throw Error(fmt::format(
+        "gradients are not finite although the loss is scaled by {} only: the run has diverged; a "
+        "smaller learning rate, a longer warm-up or --precision bf16 may help",
+        2 * scale_));
+  }
+  model.gradients().mul_(1 / scale_);
+  if (++good_steps_ == kGrowthInterval) {
+    scale_ *= 2;
+    good_steps_ = 0;
+  }
+  return true;
+}
+
+void LossScaler::lower_to(double scale) {
+  if (scale >= scale_) return;
+  scale_ = scale;
+  good_steps_ = 0;
+}
+
+State LossScaler::state() const {
+  return {{"scale", real(scale_)}, {"good_steps", integer(good_steps_)}};
+}
+
+void LossScaler::load_state(const State& state) {
+  scale_ = real_in(state, "scale");
+  good_steps_ = integer_in(state, "good_steps");
+}
+
+}  // namespace daso

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "daso/model/flat_model.h"
+#include "daso/model/state.h"
+
+namespace daso {
+
+// Keeps small gradients from becoming 0 in fp16 (Micikevicius et al., Mixed Precision Training,
+// 2018, section 3.2): the loss is multiplied by a scale before backward, the gradients divided by
+// it before the optimizer's step. Where a gradient leaves fp16's range the step is skipped and the
+// scale halved; after kGrowthInterval steps without that it is doubled. The numbers are those of
+// PyTorch's GradScaler. Always a power of two, so that scaling itself rounds nothing.
+class LossScaler {
+ public:
+  static constexpr double kFirst = 65536;
+  static constexpr std::int64_t kGrowthInterval = 2000;
+  static constexpr double kLeast = 0x1p-10;
+
+  double scale() const { return scale_; }
+
+  // Divides the gradients by the scale. False: one is not finite, and the step is to be skipped.
+  // The decision follows from the gradients alone, so ranks that hold the same mean decide alike.
+  // Throws Error where the scale has become so small that it cannot be the reason.
+  bool unscale(FlatModel& model);
+
+  // Ranks go on with the smallest scale of theirs.
+  void lower_to(double scale);
+
+  State state() const;
+  void load_state(const State& state);
+
+ private:
+  double scale_ = kFirst;
+  std::int64_t good_steps_ = 0;  // since the scale last changed
+};
+
+}  // namespace daso
