@@ -16,6 +16,7 @@
 #include "cli/values.h"
 #include "daso/base/error.h"
 #include "daso/base/seconds.h"
+#include "daso/base/text.h"
 #include "daso/global/merge.h"
 #include "daso/optim/sgd_kernel.h"
 
@@ -31,12 +32,6 @@ struct BenchMergeOptions {
   int iterations = 30;
   bool json = false;
 };
-
-std::vector<std::string> wire_names() {
-  std::vector<std::string> names;
-  for (std::size_t i = 0; i < kWires; ++i) names.emplace_back(name_of(static_cast<Wire>(i)));
-  return names;
-}
 
 // A model's worth of numbers, such as an exchange finds them.
 struct Model {
@@ -189,7 +184,8 @@ Command add_bench_merge(CLI::App& parent) {
   add("--parameters", "N", "Elements of the model", [=](const std::string& text) {
     options->parameters = parse_count("--parameters", text, 1);
   })->default_str(std::to_string(options->parameters));
-  add("--wire", "WIRE", "What travels: fp32, bf16, fp16, int8", [=](const std::string& text) {
+  const std::string wires = "What travels: " + join(wire_names(), ", ");
+  add("--wire", "WIRE", wires.c_str(), [=](const std::string& text) {
     options->wire = parse_choice("--wire", text, wire_names());
   })->default_str(options->wire);
   add("--merge", "RULE", "How it is merged: corrected, paper", [=](const std::string& text) {

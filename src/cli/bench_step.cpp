@@ -293,7 +293,7 @@ void add_strategy_flags(CLI::App& app, BenchStepOptions& options) {
   const auto kind_of = [](const std::string& name) { return find_exchange_kind(name).value(); };
   flags.choice("--exchange", options.exchange, {"sharded", "rotating"}, kind_of)
       ->default_str(std::string(name_of(options.exchange)));
-  flags.choice("--wire", options.wire, {"fp32", "bf16", "fp16", "int8"}, find_wire)
+  flags.choice("--wire", options.wire, wire_names(), find_wire)
       ->default_str("int8");  // rotating: fp32
   flags
       .parsed("--bucket-mb", "Gradients that travel together, MB", options.bucket_mb, parse_bucket)

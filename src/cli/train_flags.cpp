@@ -137,7 +137,7 @@ void add_exchange_flags(CLI::App& app, TrainOptions& o) {
   flags.count("--cooldown-epochs", "Blocking epochs at the end", o.cooldown_epochs, 0);
   flags.choice("--merge", o.merge, {"corrected", "paper"}, find_merge_rule);
   flags.choice("--exchange", o.exchange, {"sharded", "rotating"}, find_exchange_kind);
-  flags.choice("--wire", o.wire, {"fp32", "bf16", "fp16", "int8"}, find_wire);
+  flags.choice("--wire", o.wire, wire_names(), find_wire);
   flags
       .parsed("--bucket-mb", "Gradients that travel together, MB", o.bucket_elements,
               [](const std::string& flag, const std::string& text) {

@@ -224,12 +224,11 @@ Command add_verify(CLI::App& parent) {
   add("--exchange", "KIND", "rotating or sharded", [=](const std::string& text) {
     flags->exchange = find_exchange_kind(parse_choice("--exchange", text, {"rotating", "sharded"}));
   })->default_str("rotating");
-  add("--wire", "NAME", "fp32, or bf16, fp16, int8: sharded, to a bound",
-      [=](const std::string& text) {
-        const auto wire = find_wire(parse_choice("--wire", text, {"fp32", "bf16", "fp16", "int8"}));
-        flags->wire = *wire;
-      })
-      ->default_str("fp32");
+  const std::string wires = join(wire_names(), ", ") + "; all but fp32: sharded, to a bound";
+  add("--wire", "NAME", wires.c_str(), [=](const std::string& text) {
+    const auto wire = find_wire(parse_choice("--wire", text, wire_names()));
+    flags->wire = *wire;
+  })->default_str("fp32");
   app->add_flag("--json", flags->json, "Print one JSON object");
   add("--job-case", "I", "", [=](const std::string& text) {
     flags->job_case = parse_count("--job-case", text, 0);

@@ -92,6 +92,8 @@ double quantum_of(Wire wire, double largest) {
       return largest * 0x1p-10 + 0x1p-24;  // 11 bits; small ones are subnormal
     case Wire::kInt8:
       return largest / 127;
+    case Wire::kInt4:
+      return largest / 7;
   }
   return 0;
 }

@@ -44,6 +44,7 @@ struct Traffic {
 TEST(BenchStep, BytesBetweenNodesAreThoseOfTheStrategy) {
   const double fp32 = kOnThreeNodes * kElements * 4;
   const double int8 = kOnThreeNodes * kElements / 256 * 260;
+  const double int4 = kOnThreeNodes * kElements / 256 * 132;
   const std::vector<Traffic> all = {
       {{"--strategy", "none"}, 0},
       {{"--strategy", "node"}, 0},
@@ -51,6 +52,7 @@ TEST(BenchStep, BytesBetweenNodesAreThoseOfTheStrategy) {
       {{"--strategy", "local"}, fp32 / kSkip},
       {{"--strategy", "daso", "--wait", "2"}, int8 / kSkip},
       {{"--strategy", "daso", "--wire", "bf16", "--merge", "paper"}, fp32 / 2 / kSkip},
+      {{"--strategy", "daso", "--wire", "int4"}, int4 / kSkip},
       {{"--strategy", "daso", "--exchange", "rotating"}, fp32 / kSkip},
   };
   for (Traffic traffic : all) {
@@ -133,7 +135,7 @@ TEST(BenchStep, MistakesAreRefusedBeforeRanksStart) {
       {{"--strategy", "dazo"}, "did you mean daso?"},
       {{"--skip", "2", "--wait", "3"}, "wait"},
       {{"--exchange", "rotating", "--wire", "int8"}, "use --exchange sharded, or --wire fp32"},
-      {{"--wire", "int4"}, "did you mean int8?"},
+      {{"--wire", "in8"}, "did you mean int8?"},
       {{"--merge", "mean"}, "--merge takes"},
       {{"--layers", "4609"}, "every layer needs at least one"},
       {{"--layers", "0"}, "at least 1"},

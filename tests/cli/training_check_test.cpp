@@ -154,6 +154,7 @@ TEST(Verdict, TravelsAsText) {
 TEST(WireBound, QuantaAreThoseOfTheFormats) {
   EXPECT_EQ(quantum_of(Wire::kFp32, 1), 0);
   EXPECT_EQ(quantum_of(Wire::kInt8, 127), 1);
+  EXPECT_EQ(quantum_of(Wire::kInt4, 7), 1);
   EXPECT_EQ(quantum_of(Wire::kBf16, 1), 1.0 / 128);  // the neighbour of 1 above it
   EXPECT_NEAR(quantum_of(Wire::kFp16, 1), 1.0 / 1024, 1e-7);
 }

@@ -114,7 +114,7 @@ TEST(SlowVerify, AllGoldenCasesHoldOnProcesses) {
 }
 
 TEST(Verify, LossyWiresStayWithinTheirBound) {
-  for (const char* wire : {"bf16", "fp16", "int8"}) {
+  for (const char* wire : {"bf16", "fp16", "int8", "int4"}) {
     const Result result = verify(with(all_golden(), {"--ranks", "threads", "--wire", wire}));
     EXPECT_EQ(result.code, 0) << result.output << result.error;
     EXPECT_TRUE(contains(result.output, ", bound ")) << result.output;
@@ -247,7 +247,7 @@ TEST(Verify, WhatCannotBeUnderstoodEndsWithTwo) {
       {{"/nowhere.json"}, "/nowhere.json: cannot be opened"},
       // No rank starts, not for the right file either.
       {{right, file}, "fewer.json: targets: takes one list for each of the 4 ranks, got 3"},
-      {{right, "--wire", "int4"}, "did you mean int8?"},
+      {{right, "--wire", "in8"}, "did you mean int8?"},
       {{right, "--wire", "int8", "--exchange", "rotating"}, "rotating sends fp32 only"},
       {{right, "--ranks", "threads", "--backend", "mpi"}, "an MPI rank is a process"},
       {{right, "--ranks", "thread"}, "did you mean threads?"},

@@ -295,16 +295,16 @@ TEST(Paper, KeepsExactlyItsFractionOfTheProgressOfEqualNodes) {
   EXPECT_NEAR(fraction(64, 4, 1), 1 - 64.0F / (4 * 66), 1e-5);
 }
 
-float scale_of(const Bytes& encoded, std::size_t block) {
+float scale_of(Wire wire, const Bytes& encoded, std::size_t block) {
   float scale = 0;
-  std::memcpy(&scale, encoded.data() + block * 260, sizeof scale);
+  std::memcpy(&scale, encoded.data() + encoded_bytes(wire, block * kBlockElements), sizeof scale);
   return scale;
 }
 
-TEST(Int8, TransmittedSumStaysWithinTwoQuantaOfTheTrueOne) {
+void expect_sum_within_two_quanta(Wire wire) {
   constexpr std::size_t kElements = 512;
   std::mt19937 random(6);
-  Nodes nodes(Wire::kInt8, {0.5F, 0.25F, 0.25F}, Floats(kElements));
+  Nodes nodes(wire, {0.5F, 0.25F, 0.25F}, Floats(kElements));
   std::vector<double> truth(kElements);
   for (int round = 0; round < 1000; ++round) {
     for (std::size_t n = 0; n < nodes.weights.size(); ++n) {
@@ -316,19 +316,24 @@ TEST(Int8, TransmittedSumStaysWithinTwoQuantaOfTheTrueOne) {
     }
     nodes.exchange();
     for (std::size_t i = 0; i < kElements; ++i) {
-      float quantum = scale_of(nodes.back, i / kBlockElements);
+      float quantum = scale_of(wire, nodes.back, i / kBlockElements);
       for (const Bytes& own : nodes.sent) {
-        quantum = std::max(quantum, scale_of(own, i / kBlockElements));
+        quantum = std::max(quantum, scale_of(wire, own, i / kBlockElements));
       }
-      ASSERT_LE(std::abs(double{nodes.anchor[i]} - truth[i]), 2 * quantum) << round << " " << i;
+      ASSERT_LE(std::abs(double{nodes.anchor[i]} - truth[i]), 2 * quantum)
+          << name_of(wire) << " " << round << " " << i;
     }
   }
 }
 
+TEST(Exchange, TransmittedSumStaysWithinTwoQuantaOfTheTrueOne) {
+  for (const Wire wire : {Wire::kInt8, Wire::kInt4}) expect_sum_within_two_quanta(wire);
+}
+
 // Sent as parameters, steps of 1e-3 would be rounded away in 16 bits; next to a neighbour that
 // takes steps of 1, they are far below int8's quantum.
-TEST(Exchange, AWeightOfOneMovesBySmallStepsOnEveryWire) {
-  for (const Wire wire : kAllWires) {
+TEST(Exchange, AWeightOfOneMovesBySmallSteps) {
+  for (const Wire wire : {Wire::kFp32, Wire::kBf16, Wire::kFp16, Wire::kInt8}) {
     Nodes nodes(wire, {0.5F, 0.5F}, Floats(256, 1));
     for (int round = 0; round < 1000; ++round) {
       nodes.parameters[0].at(0) -= 1e-3F;  // node 0 alone: the other one learns it

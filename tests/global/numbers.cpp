@@ -45,16 +45,58 @@ std::uint16_t half_bits(double value, Format format) {
   return static_cast<std::uint16_t>(sign + (exponent - format.lowest + 1) * one + (units - one));
 }
 
-float scale_of(std::span<const float> block) {
+// Of each sign on a wire that sends a scale with each block; 0 on others.
+int levels_of(Wire wire) {
+  if (wire == Wire::kInt8) return 127;
+  if (wire == Wire::kInt4) return 7;
+  return 0;
+}
+
+float scale_of(std::span<const float> block, int levels) {
   float absmax = 0;
   for (const float d : block) absmax = std::max(absmax, std::abs(d));
-  const float scale = absmax / 127;
+  const float scale = absmax / static_cast<float>(levels);
   return scale < 0x1p-126F ? 0 : scale;
 }
 
-int quantum(float d, float scale) {
+int quantum(float d, float scale, int levels) {
   if (scale == 0) return 0;
-  return static_cast<int>(std::clamp(std::nearbyint(d / scale), -127.0F, 127.0F));
+  return std::clamp(static_cast<int>(std::nearbyint(d / scale)), -levels, levels);
+}
+
+// The block's quanta, in order.
+std::vector<int> quanta(Wire wire, std::span<const float> block) {
+  const int levels = levels_of(wire);
+  const float scale = scale_of(block, levels);
+  std::vector<int> all;
+  for (const float d : block) all.push_back(quantum(d, scale, levels));
+  return all;
+}
+
+// So many bits of each code, one after the other, into bytes from their lowest bit on.
+void append_bits(Bytes& bytes, const std::vector<int>& codes, int bits) {
+  int place = 0;
+  for (const int code : codes) {
+    for (int bit = 0; bit < bits; ++bit, ++place) {
+      if (place % 8 == 0) bytes.push_back(std::byte{0});
+      bytes.back() |= static_cast<std::byte>(((code >> bit) & 1) << (place % 8));
+    }
+  }
+}
+
+void append_block(Bytes& bytes, Wire wire, std::span<const float> block) {
+  if (const int levels = levels_of(wire); levels != 0) {
+    append(bytes, scale_of(block, levels));
+    std::vector<int> codes = quanta(wire, block);
+    for (int& code : codes) code = wire == Wire::kInt8 ? code & 0xff : code + levels;
+    append_bits(bytes, codes, wire == Wire::kInt8 ? 8 : 4);
+    return;
+  }
+  for (const float d : block) {
+    if (wire == Wire::kFp32) append(bytes, d);
+    if (wire == Wire::kBf16) append(bytes, half_bits(rounded(d, kBrain), kBrain));
+    if (wire == Wire::kFp16) append(bytes, half_bits(rounded(d, kHalf), kHalf));
+  }
 }
 
 }  // namespace
@@ -101,28 +143,24 @@ Floats plain_difference(std::span<const float> values, std::span<const float> an
 
 Bytes plain_encoded(Wire wire, std::span<const float> difference) {
   Bytes bytes;
-  for (std::size_t i = 0; i < difference.size(); ++i) {
-    const std::size_t block = i / kBlockElements * kBlockElements;
-    const float scale = scale_of(difference.subspan(block, kBlockElements));
-    if (wire == Wire::kInt8 && i == block) append(bytes, scale);
-    if (wire == Wire::kInt8) append(bytes, static_cast<std::int8_t>(quantum(difference[i], scale)));
-    if (wire == Wire::kFp32) append(bytes, difference[i]);
-    if (wire == Wire::kBf16) append(bytes, half_bits(rounded(difference[i], kBrain), kBrain));
-    if (wire == Wire::kFp16) append(bytes, half_bits(rounded(difference[i], kHalf), kHalf));
+  for (std::size_t i = 0; i < difference.size(); i += kBlockElements) {
+    append_block(bytes, wire, difference.subspan(i, kBlockElements));
   }
   return bytes;
 }
 
 Floats plain_rounded(Wire wire, std::span<const float> difference) {
   Floats values(difference.begin(), difference.end());
-  for (std::size_t i = 0; i < difference.size(); ++i) {
-    const std::size_t block = i / kBlockElements * kBlockElements;
-    const float scale = scale_of(difference.subspan(block, kBlockElements));
-    if (wire == Wire::kBf16) values[i] = static_cast<float>(rounded(difference[i], kBrain));
-    if (wire == Wire::kFp16) values[i] = static_cast<float>(rounded(difference[i], kHalf));
-    if (wire == Wire::kInt8) {
-      values[i] = static_cast<float>(quantum(difference[i], scale)) * scale;
-    }
+  for (float& value : values) {
+    if (wire == Wire::kBf16) value = static_cast<float>(rounded(value, kBrain));
+    if (wire == Wire::kFp16) value = static_cast<float>(rounded(value, kHalf));
+  }
+  if (levels_of(wire) == 0) return values;
+  for (std::size_t i = 0; i < values.size(); i += kBlockElements) {
+    const std::span<const float> block = difference.subspan(i, kBlockElements);
+    const float scale = scale_of(block, levels_of(wire));
+    const std::vector<int> q = quanta(wire, block);
+    for (std::size_t j = 0; j < q.size(); ++j) values[i + j] = static_cast<float>(q[j]) * scale;
   }
   return values;
 }

@@ -17,14 +17,17 @@ namespace daso::test {
 using Floats = std::vector<float>;
 using Bytes = std::vector<std::byte>;
 
-inline constexpr std::array<Wire, kWires> kAllWires = {Wire::kFp32, Wire::kBf16, Wire::kFp16,
-                                                       Wire::kInt8};
+inline constexpr auto kAllWires = [] {
+  std::array<Wire, kWires> all{};
+  for (std::size_t i = 0; i < kWires; ++i) all[i] = static_cast<Wire>(i);
+  return all;
+}();
 
 // The bits, so that -0 differs from 0 and a failure shows what happened.
 std::vector<std::uint32_t> bits_of(std::span<const float> values);
 
 // Of all magnitudes from subnormal to `largest`, zeros of both signs among them; some blocks are of
-// one magnitude, some all zero, some so small that they count as zero on the int8 wire.
+// one magnitude, some all zero, some so small that they count as zero on wires with a scale.
 Floats hard_numbers(std::size_t elements, float largest, std::mt19937& random);
 Floats normal_numbers(std::size_t elements, float deviation, std::mt19937& random);
 

@@ -244,7 +244,7 @@ std::vector<Kind> kinds() {
   all.push_back({"local", {.kind = ExchangeKind::kRotating, .wire = Wire::kFp32}});
   for (const MergeRule merge : {MergeRule::kCorrected, MergeRule::kPaper}) {
     all.push_back({"daso", {ExchangeKind::kRotating, Wire::kFp32, merge}});
-    for (const Wire wire : {Wire::kFp32, Wire::kBf16, Wire::kFp16, Wire::kInt8}) {
+    for (const Wire wire : {Wire::kFp32, Wire::kBf16, Wire::kFp16, Wire::kInt8, Wire::kInt4}) {
       all.push_back({"daso", {ExchangeKind::kSharded, wire, merge}});
     }
   }

@@ -46,7 +46,9 @@ Floats decoded_by(InstructionSet set, Wire wire, const Bytes& bytes, std::size_t
 TEST(Wire, NamesAreThoseOfTheFlag) {
   for (const Wire wire : kAllWires) EXPECT_EQ(find_wire(name_of(wire)), wire);
   EXPECT_EQ(name_of(Wire::kInt8), "int8");
-  EXPECT_FALSE(find_wire("int4"));
+  EXPECT_EQ(wire_names().size(), kWires);
+  EXPECT_EQ(wire_names().back(), name_of(kAllWires.back()));
+  EXPECT_FALSE(find_wire("int3"));
 }
 
 TEST(Wire, EveryInstructionSetEncodesAsDefined) {
@@ -92,16 +94,16 @@ TEST(Wire, SixteenBitsRoundToNearestEvenEverywhere) {
 }
 
 // Quotients at and next to the middle between two whole numbers.
-TEST(Wire, Int8RoundsLikeATrueDivisionEverywhere) {
+void expect_rounding_like_a_true_division(Wire wire, int levels) {
   std::mt19937 random(3);
   std::uniform_real_distribution<float> magnitude(-60, 60);
-  std::uniform_int_distribution<int> place(-127, 126);
+  std::uniform_int_distribution<int> place(-levels, levels - 1);
   std::uniform_int_distribution<int> steps(-4, 4);
   constexpr std::size_t kBlocks = 2000;
   Floats values(kBlocks * kBlockElements);
   for (std::size_t block = 0; block < kBlocks; ++block) {
     const float absmax = std::exp2(magnitude(random));
-    const float scale = absmax / 127.0F;
+    const float scale = absmax / static_cast<float>(levels);
     for (std::size_t i = 0; i < kBlockElements; ++i) {
       float value = (static_cast<float>(place(random)) + 0.5F) * scale;
       for (int n = std::abs(steps(random)); n > 0; --n) {
@@ -112,8 +114,33 @@ TEST(Wire, Int8RoundsLikeATrueDivisionEverywhere) {
     values[block * kBlockElements + 7] = absmax;
   }
   for (const InstructionSet set : supported_instruction_sets()) {
-    EXPECT_EQ(encoded_by(set, Wire::kInt8, values, Floats(values.size())),
-              test::plain_encoded(Wire::kInt8, values));
+    EXPECT_EQ(encoded_by(set, wire, values, Floats(values.size())),
+              test::plain_encoded(wire, values));
+  }
+}
+
+TEST(Wire, ScaledIntegersRoundLikeATrueDivisionEverywhere) {
+  expect_rounding_like_a_true_division(Wire::kInt8, 127);
+  expect_rounding_like_a_true_division(Wire::kInt4, 7);
+}
+
+// -7 ... 7 in steps of a half, the scale 1: halves go to the even neighbour.
+TEST(Wire, Int4HasTheBytesOfItsDefinition) {
+  Floats values(kBlockElements);
+  for (std::size_t i = 0; i < 29; ++i) values[i] = static_cast<float>(i) / 2 - 7;
+  const std::vector<int> q = {-7, -6, -6, -6, -5, -4, -4, -4, -3, -2, -2, -2, -1, 0, 0,
+                              0,  1,  2,  2,  2,  3,  4,  4,  4,  5,  6,  6,  6,  7, 0};
+  Bytes expected(132, std::byte{0x77});  // two zeros
+  const float one = 1;
+  std::memcpy(expected.data(), &one, sizeof one);
+  for (std::size_t i = 0; i < q.size(); i += 2) {
+    expected.at(4 + i / 2) = static_cast<std::byte>((q[i] + 7) + 16 * (q[i + 1] + 7));
+  }
+  for (const InstructionSet set : supported_instruction_sets()) {
+    const Bytes bytes = encoded_by(set, Wire::kInt4, values, Floats(kBlockElements));
+    EXPECT_EQ(bytes, expected);
+    const Floats back = decoded_by(set, Wire::kInt4, bytes, kBlockElements);
+    for (std::size_t i = 0; i < q.size(); ++i) EXPECT_EQ(back[i], static_cast<float>(q[i])) << i;
   }
 }
 
@@ -171,18 +198,23 @@ TEST(Wire, BytesPerBlockAreThoseOfTheDefinition) {
   EXPECT_EQ(encoded_bytes(Wire::kBf16, 512), 1024U);
   EXPECT_EQ(encoded_bytes(Wire::kFp16, 512), 1024U);
   EXPECT_EQ(encoded_bytes(Wire::kInt8, 512), 520U);
+  EXPECT_EQ(encoded_bytes(Wire::kInt4, 512), 264U);
   EXPECT_EQ(encoded_bytes(Wire::kInt8, 0), 0U);
   EXPECT_THROW(encoded_bytes(Wire::kInt8, 300), std::logic_error);
 }
 
-TEST(Wire, SmallBlocksAreZeroInInt8) {
-  Floats values(2 * kBlockElements, 0x1p-126F * 126);  // scale just below 2^-126
-  values.at(kBlockElements) = 0x1p-126F * 127;         // and at it
-  const Floats back =
-      decoded_by(best_instruction_set(), Wire::kInt8, encoded(Wire::kInt8, values), values.size());
-  EXPECT_EQ(back.at(0), 0);
-  EXPECT_EQ(back.at(kBlockElements), 0x1p-126F * 127);
-  EXPECT_EQ(back.at(kBlockElements + 1), 0x1p-126F * 126);
+TEST(Wire, BlocksOfSmallNumbersAreZero) {
+  for (const auto& [wire, levels] :
+       {std::pair{Wire::kInt8, 127.0F}, std::pair{Wire::kInt4, 7.0F}}) {
+    Floats values(2 * kBlockElements, 0x1p-126F * (levels - 1));  // scale just below 2^-126
+    values.at(kBlockElements) = 0x1p-126F * levels;               // and at it
+    const Floats back =
+        decoded_by(best_instruction_set(), wire, encoded(wire, values), values.size());
+    EXPECT_EQ(bits_of(Floats(back.begin(), back.begin() + kBlockElements)),
+              bits_of(Floats(kBlockElements)));
+    EXPECT_EQ(back.at(kBlockElements), 0x1p-126F * levels);
+    EXPECT_EQ(back.at(kBlockElements + 1), 0x1p-126F * (levels - 1));
+  }
 }
 
 struct Unsendable {
@@ -198,7 +230,8 @@ TEST(Wire, WhatIsNotFiniteIsRefusedAndFound) {
       {Wire::kBf16, 0x1.ffp127F, 0}, {Wire::kFp16, -kNan, 0},      {Wire::kFp16, kInfinity, 0},
       {Wire::kFp16, 65504.004F, 0},  {Wire::kFp16, -65505, 0},     {Wire::kFp16, 65504, -32},
       {Wire::kInt8, kNan, 0},        {Wire::kInt8, kInfinity, 0},  {Wire::kInt8, -kMost, 0},
-      {Wire::kInt8, -kMost, kMost}};
+      {Wire::kInt8, -kMost, kMost},  {Wire::kInt4, kNan, 0},       {Wire::kInt4, -kInfinity, 0},
+      {Wire::kInt4, kMost, -kMost}};
   constexpr std::size_t kElements = 5 * kBlockElements;
   for (const Unsendable& one : cases) {
     for (const std::size_t place : {0U, 255U, 256U, 700U, 1279U}) {
@@ -219,7 +252,8 @@ TEST(Wire, TheLargestThatFitTravel) {
   const std::vector<Unsendable> cases = {{Wire::kFp32, kMost, 0},
                                          {Wire::kBf16, 0x1.fefffep127F, 0},
                                          {Wire::kFp16, -65504, 0},
-                                         {Wire::kInt8, std::nextafter(kMost, 0.0F), 0}};
+                                         {Wire::kInt8, std::nextafter(kMost, 0.0F), 0},
+                                         {Wire::kInt4, -kMost, 0}};
   for (const Unsendable& one : cases) {
     Floats values(kBlockElements);
     values.at(9) = one.value;

@@ -72,9 +72,8 @@ bool encode_runs(const Encoding& e) {
   return true;
 }
 
-template <typename V, template <typename> class Format>
+template <typename V, typename F>
 bool encode_blocks(const Encoding& e) {
-  using F = Format<V>;
   return writes_past_caches<F>(e) ? encode_runs<V, F, true>(e) : encode_runs<V, F, false>(e);
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "daso/global/encode_loop.h"
+#include "daso/global/format_list.h"
 #include "daso/global/kernels.h"
 #include "daso/global/wire_formats.h"
 
@@ -12,9 +13,8 @@ namespace daso::kernels {
 
 // NOLINTBEGIN(modernize-avoid-c-arrays): std::array's functions may not be compiled here.
 
-template <typename V, template <typename> class Format>
+template <typename V, typename F>
 void decode_blocks(const Decoding& d) {
-  using F = Format<V>;
   for (std::size_t block = 0; block < d.blocks; ++block) {
     const typename F::Reader reader(d.encoded + block * F::kBlockBytes);
     float* values = d.values + block * kBlockElements;
@@ -48,9 +48,8 @@ std::uint32_t add_rest(const float* rest, float* sum) {
   return V::largest(absmax);
 }
 
-template <typename V, template <typename> class Format>
+template <typename V, typename F>
 bool average_blocks(const Averaging& a) {
-  using F = Format<V>;
   alignas(64) float sum[kBlockElements];
   for (std::size_t block = 0; block < a.blocks; ++block) {
     add_terms<V, F>(a, block, sum);
@@ -68,9 +67,8 @@ bool average_blocks(const Averaging& a) {
   return true;
 }
 
-template <typename V, template <typename> class Format, bool kPaper>
+template <typename V, typename F, bool kPaper>
 void merge_blocks(const Merging& m) {
-  using F = Format<V>;
   const typename V::Floats local_weight = V::all(m.local_weight);
   const typename V::Floats peers = V::all(m.peers);
   const typename V::Floats all_weights = V::all(m.local_weight + m.peers);
@@ -114,18 +112,21 @@ void digest_rows(const Digestion& d) {
   for (std::size_t i = 0; i < kVectors; ++i) V::store_words(d.lanes + i * V::kLanes, lanes[i]);
 }
 
-template <typename V, template <typename> class Format>
+template <typename V, typename F>
 constexpr WireKernels wire_kernels() {
-  return {encode_blocks<V, Format>, decode_blocks<V, Format>, average_blocks<V, Format>,
-          merge_blocks<V, Format, false>, merge_blocks<V, Format, true>};
+  return {encode_blocks<V, F>, decode_blocks<V, F>, average_blocks<V, F>, merge_blocks<V, F, false>,
+          merge_blocks<V, F, true>};
 }
 
-// In the order of the enumeration Wire.
+template <typename V, typename... F>
+constexpr Kernels kernels_over(FormatList<F...> /*formats*/) {
+  static_assert(sizeof...(F) == kWires);
+  return {{wire_kernels<V, F>()...}, digest_rows<V>};
+}
+
 template <typename V>
 constexpr Kernels make_kernels() {
-  return {{wire_kernels<V, Fp32Format>(), wire_kernels<V, Bf16Format>(),
-           wire_kernels<V, Fp16Format>(), wire_kernels<V, Int8Format>()},
-          digest_rows<V>};
+  return kernels_over<V>(Formats<V>{});
 }
 
 // NOLINTEND(modernize-avoid-c-arrays)

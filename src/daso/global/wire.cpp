@@ -6,38 +6,39 @@
 
 #include "daso/base/error.h"
 #include "daso/base/simd/scalar.h"
+#include "daso/global/format_list.h"
 #include "daso/global/kernels.h"
-#include "daso/global/wire_formats.h"
 
 namespace daso {
 namespace {
 
+// In the order of the enumeration, like all here.
+constexpr std::array<std::string_view, kWires> kNames = {"fp32", "bf16", "fp16", "int8", "int4"};
+
 struct WireTraits {
-  std::string_view name;
   std::size_t block_bytes;
   std::uint32_t largest;  // magnitude that it carries, as bits
 };
 
-template <template <typename> class Format>
-constexpr WireTraits traits_of(std::string_view name) {
-  using F = Format<simd::Scalar>;
-  return {name, F::kBlockBytes, F::kLargest};
+template <typename... F>
+constexpr std::array<WireTraits, kWires> traits_in(kernels::FormatList<F...> /*formats*/) {
+  static_assert(sizeof...(F) == kWires);
+  return {WireTraits{F::kBlockBytes, F::kLargest}...};
 }
 
-// In the order of the enumeration.
-constexpr std::array<WireTraits, kWires> kTraits = {
-    traits_of<kernels::Fp32Format>("fp32"), traits_of<kernels::Bf16Format>("bf16"),
-    traits_of<kernels::Fp16Format>("fp16"), traits_of<kernels::Int8Format>("int8")};
+constexpr std::array<WireTraits, kWires> kTraits = traits_in(kernels::Formats<simd::Scalar>{});
 
 const WireTraits& traits_of(Wire wire) { return kTraits.at(static_cast<std::size_t>(wire)); }
 
 }  // namespace
 
-std::string_view name_of(Wire wire) { return traits_of(wire).name; }
+std::string_view name_of(Wire wire) { return kNames.at(static_cast<std::size_t>(wire)); }
+
+std::vector<std::string> wire_names() { return {kNames.begin(), kNames.end()}; }
 
 std::optional<Wire> find_wire(std::string_view name) {
   for (std::size_t i = 0; i < kWires; ++i) {
-    if (kTraits.at(i).name == name) return static_cast<Wire>(i);
+    if (kNames.at(i) == name) return static_cast<Wire>(i);
   }
   return std::nullopt;
 }

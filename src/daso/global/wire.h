@@ -5,7 +5,9 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "daso/base/instruction_set.h"
 
@@ -18,15 +20,18 @@
 //   int8   the block's scale (fp32), then 256 x 1 byte q: 260 bytes, with
 //            scale = absmax / 127, q = round_half_even(value / scale), clamped to -127 ... 127;
 //            a scale below 2^-126 is sent as 0, and so are the block's q
+//   int4   the same with scale = absmax / 7 and q in -7 ... 7, sent as q + 7 in 4 bits, the first
+//            of two elements in a byte's low half: 132 bytes
 // All in the machine's byte order, which is that of all ranks. An encoded segment may begin at any
 // address. All functions give the same bits on every instruction set.
 namespace daso {
 
-enum class Wire : std::uint8_t { kFp32, kBf16, kFp16, kInt8 };
-inline constexpr std::size_t kWires = 4;
+enum class Wire : std::uint8_t { kFp32, kBf16, kFp16, kInt8, kInt4 };
+inline constexpr std::size_t kWires = 5;
 inline constexpr std::size_t kBlockElements = 256;
 
 std::string_view name_of(Wire wire);
+std::vector<std::string> wire_names();  // of all, what --wire takes
 // None if no wire has this name.
 std::optional<Wire> find_wire(std::string_view name);
 
@@ -34,8 +39,8 @@ std::optional<Wire> find_wire(std::string_view name);
 std::size_t encoded_bytes(Wire wire, std::size_t elements);
 
 // Encodes the difference values - anchor, rounded to fp32, in one pass. False if an element of it
-// is not finite, or would not be on this wire (fp16: above 65504; bf16, int8: where rounding
-// leaves fp32's range); `encoded` then holds nothing of use.
+// is not finite, or would not be on this wire (fp16: above 65504; others: where rounding leaves
+// fp32's range); `encoded` then holds nothing of use.
 [[nodiscard]] bool encode(Wire wire, std::span<const float> values, std::span<const float> anchor,
                           std::span<std::byte> encoded,
                           InstructionSet set = best_instruction_set());

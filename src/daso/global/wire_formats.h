@@ -7,7 +7,8 @@
 
 #include "daso/global/wire.h"
 
-// The wire formats of wire.h, one block at a time, over a vector type V of base/simd. Each has
+// The wire formats of wire.h whose elements are whole bytes, one block at a time, over a vector
+// type V of base/simd. Each has
 //   kBlockBytes     the encoded block's size
 //   kLargest        the bits of the largest magnitude that it can carry
 //   encode_block()  256 values, of which `absmax` is the largest magnitude as bits
@@ -65,23 +66,39 @@ struct Fp16Format {
   };
 };
 
+// What a block's values were divided by, in front of it.
 template <typename V>
-struct Int8Format {
-  static constexpr std::size_t kScaleBytes = 4;
-  static constexpr std::size_t kBlockBytes = kScaleBytes + kBlockElements;
-  static constexpr std::uint32_t kLargest = 0x7f7ffffe;  // of the next one, 127 * scale is infinite
-  static constexpr float kSmallestScale = 0x1p-126F;
+struct Scale {
+  static constexpr std::size_t kBytes = 4;
 
-  static void encode_block(const float* values, std::uint32_t absmax, std::byte* encoded) {
+  // 0 where it would be below 2^-126: the block then counts as all zeros.
+  static float of(std::uint32_t absmax, float levels) {
+    constexpr float kSmallest = 0x1p-126F;
     float magnitude = 0;
     std::memcpy(&magnitude, &absmax, sizeof magnitude);
-    const float scale = magnitude / 127.0F;
-    if (scale < kSmallestScale) {
+    const float scale = magnitude / levels;
+    return scale < kSmallest ? 0 : scale;
+  }
+  static float in(const std::byte* encoded) {
+    float scale = 0;
+    std::memcpy(&scale, encoded, kBytes);
+    return scale;
+  }
+};
+
+template <typename V>
+struct Int8Format {
+  static constexpr std::size_t kBlockBytes = Scale<V>::kBytes + kBlockElements;
+  static constexpr std::uint32_t kLargest = 0x7f7ffffe;  // of the next one, 127 * scale is infinite
+
+  static void encode_block(const float* values, std::uint32_t absmax, std::byte* encoded) {
+    const float scale = Scale<V>::of(absmax, 127);
+    if (scale == 0) {
       std::memset(encoded, 0, kBlockBytes);
       return;
     }
-    std::memcpy(encoded, &scale, kScaleBytes);
-    std::byte* q = encoded + kScaleBytes;
+    std::memcpy(encoded, &scale, Scale<V>::kBytes);
+    std::byte* q = encoded + Scale<V>::kBytes;
     const typename V::Floats scales = V::all(scale);
     for (std::size_t i = 0; i < kBlockElements; i += V::kLanes) {
       V::store_int8(q + i, V::divide(V::load(values + i), scales));
@@ -90,11 +107,8 @@ struct Int8Format {
   struct Reader {
     const std::byte* q;
     typename V::Floats scales;
-    explicit Reader(const std::byte* encoded) : q(encoded + kScaleBytes) {
-      float scale = 0;
-      std::memcpy(&scale, encoded, kScaleBytes);
-      scales = V::all(scale);
-    }
+    explicit Reader(const std::byte* encoded)
+        : q(encoded + Scale<V>::kBytes), scales(V::all(Scale<V>::in(encoded))) {}
     typename V::Floats at(std::size_t element) const {
       return V::multiply(V::load_int8(q + element), scales);
     }

@@ -23,6 +23,9 @@ struct Avx2 {
   static Floats multiply(Floats a, Floats b) { return _mm256_mul_ps(a, b); }
   static Floats divide(Floats a, Floats b) { return _mm256_div_ps(a, b); }
   static Floats square_root(Floats a) { return _mm256_sqrt_ps(a); }
+  static Floats clamped(Floats a, float limit) {
+    return _mm256_min_ps(_mm256_max_ps(a, all(-limit)), all(limit));
+  }
 
   static void stream(std::byte* to, const std::byte* from, std::size_t bytes) {
     for (std::size_t i = 0; i < bytes; i += 32) {
@@ -44,6 +47,10 @@ struct Avx2 {
     return static_cast<std::uint32_t>(_mm_cvtsi128_si32(most));
   }
 
+  static Words all_words(std::uint32_t value) { return _mm256_set1_epi32(static_cast<int>(value)); }
+  static Words add_words(Words a, Words b) { return _mm256_add_epi32(a, b); }
+  static Words rounded(Floats a) { return _mm256_cvtps_epi32(a); }
+
   static void store_int8(std::byte* to, Floats a) {
     const Words rounded = _mm256_cvtps_epi32(a);
     // The packing clamps to -128 ... 127.
@@ -53,6 +60,14 @@ struct Avx2 {
   }
   static Floats load_int8(const std::byte* from) {
     return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadu_si64(from)));
+  }
+
+  static void store_bytes(std::byte* to, Words a) {
+    const __m128i words = _mm_packus_epi32(low_half(a), high_half(a));
+    _mm_storeu_si64(to, _mm_packus_epi16(words, words));
+  }
+  static Floats load_bytes(const std::byte* from) {
+    return _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadu_si64(from)));
   }
 
   static void store_bf16(std::byte* to, Floats a) {

@@ -23,6 +23,9 @@ struct Avx512 {
   static Floats multiply(Floats a, Floats b) { return _mm512_mul_ps(a, b); }
   static Floats divide(Floats a, Floats b) { return _mm512_div_ps(a, b); }
   static Floats square_root(Floats a) { return _mm512_sqrt_ps(a); }
+  static Floats clamped(Floats a, float limit) {
+    return _mm512_min_ps(_mm512_max_ps(a, all(-limit)), all(limit));
+  }
 
   static void stream(std::byte* to, const std::byte* from, std::size_t bytes) {
     for (std::size_t i = 0; i < bytes; i += 64) {
@@ -40,6 +43,10 @@ struct Avx512 {
     return static_cast<std::uint32_t>(_mm512_reduce_max_epi32(a));
   }
 
+  static Words all_words(std::uint32_t value) { return _mm512_set1_epi32(static_cast<int>(value)); }
+  static Words add_words(Words a, Words b) { return _mm512_add_epi32(a, b); }
+  static Words rounded(Floats a) { return _mm512_cvtps_epi32(a); }
+
   static void store_int8(std::byte* to, Floats a) {
     const Words rounded = _mm512_cvtps_epi32(a);
     // The narrowing clamps to -128 ... 127.
@@ -49,6 +56,14 @@ struct Avx512 {
   static Floats load_int8(const std::byte* from) {
     const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
     return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(bytes));
+  }
+
+  static void store_bytes(std::byte* to, Words a) {
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm512_cvtepi32_epi8(a));
+  }
+  static Floats load_bytes(const std::byte* from) {
+    const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
+    return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(bytes));
   }
 
   static void store_bf16(std::byte* to, Floats a) {

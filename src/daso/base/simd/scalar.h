@@ -29,6 +29,10 @@ struct Scalar {
   static Floats multiply(Floats a, Floats b) { return a * b; }
   static Floats divide(Floats a, Floats b) { return a / b; }
   static Floats square_root(Floats a) { return std::sqrt(a); }
+  // Between -limit and limit; a is finite.
+  static Floats clamped(Floats a, float limit) {
+    return a > limit ? limit : a < -limit ? -limit : a;
+  }
 
   // Writes past the caches; `to` is a multiple of 64, and so is `bytes`. fence() after the last.
   static void stream(std::byte* to, const std::byte* from, std::size_t bytes) {
@@ -45,6 +49,13 @@ struct Scalar {
   }
   static std::uint32_t largest(Words a) { return a; }
 
+  // Whole numbers modulo 2^32. rounded() is half to even; a lies within 2^31.
+  static Words all_words(std::uint32_t value) { return value; }
+  static Words add_words(Words a, Words b) { return a + b; }
+  static Words rounded(Floats a) {
+    return static_cast<Words>(static_cast<std::int32_t>(std::lrint(a)));
+  }
+
   // Rounded half to even and clamped to -127 ... 127; a is finite.
   static void store_int8(std::byte* to, Floats a) {
     const long rounded = std::lrint(a);
@@ -53,6 +64,12 @@ struct Scalar {
   }
   static Floats load_int8(const std::byte* from) {
     return static_cast<float>(static_cast<std::int8_t>(*from));
+  }
+
+  // A byte each, 0 ... 255.
+  static void store_bytes(std::byte* to, Words a) { *to = static_cast<std::byte>(a); }
+  static Floats load_bytes(const std::byte* from) {
+    return static_cast<float>(static_cast<std::uint8_t>(*from));
   }
 
   // Rounded to nearest even; a is finite, and so is what it rounds to.
