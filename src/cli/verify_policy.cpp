@@ -62,7 +62,7 @@ class WireCheck {
       Floats values = one.difference;
       values.resize(padded_);
       Bytes& bytes = sent.emplace_back(encoded_bytes(Wire::kInt8, padded_));
-      if (!encode(Wire::kInt8, values, Floats(padded_), bytes, set_)) {
+      if (!encode(Wire::kInt8, values, Floats(padded_), bytes, {}, set_)) {
         add("differences", node, 0, "refused", "encoded");
       }
       compare_encoded(bytes, one.q, one.scales, "q", "scales", node);
@@ -73,7 +73,7 @@ class WireCheck {
       differences.push_back({sent[node], weights_[node]});
     }
     Bytes back(encoded_bytes(Wire::kInt8, padded_));
-    if (!average(Wire::kInt8, differences, rest_, back, set_)) {
+    if (!average(Wire::kInt8, differences, rest_, back, {}, set_)) {
       add("mean", {}, 0, "refused", "encoded");
     }
     compare_encoded(back, round.back_q, round.back_scales, "back_q", "back_scales", {});

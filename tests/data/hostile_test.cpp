@@ -5,8 +5,8 @@
 #include <string>
 
 #include "daso/base/error.h"
+#include "daso/base/random.h"
 #include "daso/data/dataset.h"
-#include "daso/data/random.h"
 #include "data/data_files.h"
 
 // Good files with random damage: each is either refused by a ConfigError that names the file, or

@@ -8,7 +8,7 @@
 #include <set>
 
 #include "daso/base/error.h"
-#include "daso/data/random.h"
+#include "daso/base/random.h"
 
 namespace daso {
 namespace {

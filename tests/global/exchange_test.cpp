@@ -109,23 +109,26 @@ using Floats = std::vector<float>;
 // merge.h, which has golden cases of its own, without pieces, slices or ranks.
 class Together {
  public:
-  Together(std::vector<float> weights, const Floats& start, Wire wire)
+  Together(std::vector<float> weights, const Floats& start, const ExchangeOptions& options)
       : weights_(std::move(weights)),
-        wire_(wire),
+        wire_(options.wire),
+        seed_(options.seed),
         parameters_(weights_.size(), start),
         anchor_(start),
         rest_(start.size()) {}
 
   void move(std::size_t node, const at::Tensor& by) { add(parameters_[node], by); }
-  void start() {
+  void start(std::int64_t exchange) {
     sent_.assign(weights_.size(), std::vector<std::byte>(encoded_bytes(wire_, anchor_.size())));
     std::vector<Difference> differences;
     for (std::size_t node = 0; node < weights_.size(); ++node) {
-      ASSERT_TRUE(encode(wire_, parameters_[node], anchor_, sent_[node]));
+      const Draws draws{draw_key(seed_, exchange, static_cast<std::int64_t>(node))};
+      ASSERT_TRUE(encode(wire_, parameters_[node], anchor_, sent_[node], draws));
       differences.push_back({.encoded = sent_[node], .weight = weights_[node]});
     }
     back_.resize(sent_.front().size());
-    ASSERT_TRUE(average(wire_, differences, rest_, back_));
+    const Draws draws{draw_key(seed_, exchange, kMeanSender)};
+    ASSERT_TRUE(average(wire_, differences, rest_, back_, draws));
   }
   void merge() {
     Floats moved;
@@ -160,6 +163,7 @@ class Together {
  private:
   std::vector<float> weights_;
   Wire wire_;
+  std::uint64_t seed_;
   std::vector<Floats> parameters_;
   Floats anchor_;
   Floats rest_;
@@ -178,7 +182,7 @@ TEST(Exchange, PiecesChangeNoBits) {
       {"a", "a", "b", "b"}, {"a", "a", "b", "b", "c"}, {"a", "b", "c"}};
   for (const std::vector<std::string>& nodes : worlds) {
     for (const Wire wire : {Wire::kInt8, Wire::kInt4, Wire::kFp32}) {
-      const ExchangeOptions options{.kind = ExchangeKind::kSharded, .wire = wire};
+      const ExchangeOptions options{.kind = ExchangeKind::kSharded, .wire = wire, .seed = 7};
       run_ranks({.ranks = static_cast<int>(nodes.size()), .nodes = nodes}, [&](World& world) {
         FlatModel model(torch::nn::Linear(600, 501).ptr());  // 1177 rows of 256
         world.everyone().broadcast(model.parameters(), 0).wait(world.limit());
@@ -189,7 +193,7 @@ TEST(Exchange, PiecesChangeNoBits) {
         exchange.set_anchor();
         const std::span<float> own = floats(model.parameters());
         const auto node = static_cast<std::size_t>(world.node());
-        Together together(world.topology().weights(), {own.begin(), own.end()}, wire);
+        Together together(world.topology().weights(), {own.begin(), own.end()}, options);
         const auto learn = [&](std::int64_t round) {
           for (std::int64_t n = 0; n < world.topology().nodes(); ++n) {
             const at::Tensor step = progress(n, round, model.parameters().numel());
@@ -200,7 +204,7 @@ TEST(Exchange, PiecesChangeNoBits) {
         for (std::int64_t round = 0; round < 3; ++round) {
           learn(2 * round);
           exchange.start(round);
-          together.start();
+          together.start(round);
           learn(2 * round + 1);
           exchange.merge(1);
           together.merge();

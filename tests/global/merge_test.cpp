@@ -114,7 +114,7 @@ TEST_P(EveryVersion, AveragesAsDefined) {
       for (std::size_t n = 0; n < nodes; ++n) differences[n].encoded = sent[n];
       for (std::size_t i = 0; i < elements; ++i) sum[i] += rest[i];
       Bytes back(encoded_bytes(wire(), elements));
-      ASSERT_TRUE(average(wire(), differences, rest, back, set()));
+      ASSERT_TRUE(average(wire(), differences, rest, back, {}, set()));
       ASSERT_EQ(back, test::plain_encoded(wire(), sum));
       ASSERT_EQ(bits_of(rest),
                 bits_of(test::plain_difference(sum, test::plain_rounded(wire(), sum))));
@@ -164,8 +164,8 @@ TEST_P(EveryVersion, AMeanThatLeavesTheRangeIsRefused) {
   const std::vector<Difference> differences = {{sent, 1}, {sent, 1}};
   Floats rest(values.size());
   Bytes back(sent.size());
-  EXPECT_FALSE(average(wire(), differences, rest, back, set()));
-  EXPECT_TRUE(average(wire(), std::span(differences).first(1), rest, back, set()));
+  EXPECT_FALSE(average(wire(), differences, rest, back, {}, set()));
+  EXPECT_TRUE(average(wire(), std::span(differences).first(1), rest, back, {}, set()));
 }
 
 TEST(AverageInFp32, AddsInOrderAndClearsTheRest) {

@@ -29,7 +29,7 @@ float largest_of(Wire wire) { return wire == Wire::kFp16 ? 65504.0F : 0x1p127F; 
 
 Bytes encoded_by(InstructionSet set, Wire wire, const Floats& values, const Floats& anchor) {
   Bytes bytes(encoded_bytes(wire, values.size()));
-  EXPECT_TRUE(encode(wire, values, anchor, bytes, set));
+  EXPECT_TRUE(encode(wire, values, anchor, bytes, {}, set));
   return bytes;
 }
 
@@ -155,7 +155,7 @@ TEST(Wire, LargeSegmentsHaveTheSameBytes) {
       Bytes room(size + 64);
       const auto begin = reinterpret_cast<std::uintptr_t>(room.data());
       const std::span<std::byte> line = std::span(room).subspan((64 - begin % 64) % 64, size);
-      ASSERT_TRUE(encode(wire, values, anchor, line, set));
+      ASSERT_TRUE(encode(wire, values, anchor, line, {}, set));
       EXPECT_EQ(Bytes(line.begin(), line.end()),
                 test::plain_encoded(wire, test::plain_difference(values, anchor)));
     }
@@ -171,7 +171,7 @@ TEST(Wire, EncodedSegmentsMayLieAnywhere) {
       const Bytes expected = encoded_by(set, wire, values, anchor);
       Bytes shifted(expected.size() + 1);
       const std::span<std::byte> odd = std::span(shifted).subspan(1);
-      ASSERT_TRUE(encode(wire, values, anchor, odd, set));
+      ASSERT_TRUE(encode(wire, values, anchor, odd, {}, set));
       EXPECT_EQ(Bytes(odd.begin(), odd.end()), expected);
       Floats back(values.size());
       decode(wire, odd, back, set);
@@ -241,7 +241,7 @@ TEST(Wire, WhatIsNotFiniteIsRefusedAndFound) {
       anchor.at(place) = one.anchor;
       Bytes bytes(encoded_bytes(one.wire, kElements));
       for (const InstructionSet set : supported_instruction_sets()) {
-        EXPECT_FALSE(encode(one.wire, values, anchor, bytes, set)) << one.value << " " << place;
+        EXPECT_FALSE(encode(one.wire, values, anchor, bytes, {}, set)) << one.value << " " << place;
       }
       EXPECT_EQ(first_non_finite(one.wire, values, anchor), place);
     }
@@ -297,7 +297,7 @@ class GoldenWire {
     }
     check_mean(sent, round.at("mean"));
     Bytes back(encoded_bytes(Wire::kInt8, padded_));
-    ASSERT_TRUE(average(Wire::kInt8, terms(sent), rest_, back, set_));
+    ASSERT_TRUE(average(Wire::kInt8, terms(sent), rest_, back, {}, set_));
     check_encoded(back, round.at("back_q"), round.at("back_scales"));
     check_values(decoded_by(set_, Wire::kInt8, back, padded_), round.at("back"));
     check_values(rest_, round.at("rest"));

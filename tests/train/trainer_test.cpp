@@ -316,8 +316,10 @@ TEST(Options, PresetsAreOverriddenPartByPart) {
   EXPECT_EQ(ours.schedule.phases.warmup, 1);
   EXPECT_EQ(ours.exchange, ExchangeOptions{});
   EXPECT_EQ(ours.schedule.alpha, 0.1);
+  options.seed = 5;
   options.preset = "paper";
   ours = strategy_options(options, course, 4);
+  EXPECT_EQ(ours.exchange.seed, 5U);
   EXPECT_EQ(ours.schedule.kind, ScheduleKind::kPlateau);
   EXPECT_EQ(ours.exchange.kind, ExchangeKind::kRotating);
   options.wire = Wire::kInt8;  // implies sharded

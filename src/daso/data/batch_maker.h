@@ -6,9 +6,9 @@
 #include <span>
 #include <vector>
 
+#include "daso/base/random.h"
 #include "daso/data/dataset.h"
 #include "daso/data/loader.h"
-#include "daso/data/random.h"
 
 // From examples to tensors.
 namespace daso {

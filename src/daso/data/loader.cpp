@@ -13,8 +13,8 @@
 #include <utility>
 
 #include "daso/base/error.h"
+#include "daso/base/random.h"
 #include "daso/data/batch_maker.h"
-#include "daso/data/random.h"
 
 namespace daso {
 namespace {

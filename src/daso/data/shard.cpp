@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "daso/base/error.h"
-#include "daso/data/random.h"
+#include "daso/base/random.h"
 
 namespace daso {
 namespace {

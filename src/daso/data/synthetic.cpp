@@ -13,8 +13,8 @@
 #include <utility>
 
 #include "daso/base/error.h"
+#include "daso/base/random.h"
 #include "daso/base/text.h"
-#include "daso/data/random.h"
 #include "daso/data/stored_images.h"
 
 namespace daso {

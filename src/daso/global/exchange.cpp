@@ -242,10 +242,16 @@ void Exchange::talk(const Turn& turn) {
   sent_ = 2 * (peers.size() - 1) * static_cast<std::int64_t>(answer_.nbytes());
 }
 
+Draws Exchange::draws_of(std::int64_t sender, std::int64_t first_row) const {
+  return {.key = draw_key(options_.seed, exchange_, sender),
+          .first_block = static_cast<std::uint64_t>(first_row)};
+}
+
 std::int64_t Exchange::encode_slice(int slice) {
   const std::span<const float> values = elements(snapshot_, slice);
   const std::span<const float> anchor = anchor_of(slice);
-  if (encode(options_.wire, values, anchor, encoded(own_, slice))) return kNone;
+  const Draws draws = draws_of(world_.node(), rows_of(slice).begin);
+  if (encode(options_.wire, values, anchor, encoded(own_, slice), draws)) return kNone;
   const auto place = first_non_finite(options_.wire, values, anchor);
   return rows_of(slice).begin * kFlatBlock + static_cast<std::int64_t>(place.value_or(0));
 }
@@ -297,7 +303,12 @@ void Exchange::average(const Turn& turn, const Segment& piece) {
     const std::size_t begin = static_cast<std::size_t>(share.rank) * size;
     differences.push_back({.encoded = received.subspan(begin, size), .weight = share.weight});
   }
-  if (daso::average(options_.wire, differences, floats(owned_of(rest_, piece)), bytes(answer))) {
+  const Communicator& peers = *turn.peers.group;
+  const Draws draws =
+      draws_of(kMeanSender, rows_of(*turn.slice).begin + piece.begin +
+                                segment_of(piece.length(), peers.size(), peers.rank()).begin);
+  if (daso::average(options_.wire, differences, floats(owned_of(rest_, piece)), bytes(answer),
+                    draws)) {
     return;
   }
   throw Error(fmt::format(

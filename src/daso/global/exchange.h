@@ -69,6 +69,9 @@ class Exchange {
   at::Tensor piece_of(const at::Tensor& slice, const Segment& piece) const;
   at::Tensor owned_of(const at::Tensor& segments, const Segment& piece) const;
 
+  // Of what a sender encodes in the exchange in flight, from a row of the model on.
+  Draws draws_of(std::int64_t sender, std::int64_t first_row) const;
+
   void work(const Turn& turn);
   void compare_in_node();
   std::int64_t encode_slice(int slice);  // returns the first element that cannot travel

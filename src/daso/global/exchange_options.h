@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string_view>
 
@@ -22,6 +23,7 @@ struct ExchangeOptions {
   ExchangeKind kind = ExchangeKind::kSharded;
   Wire wire = Wire::kInt8;  // other than fp32: sharded only
   MergeRule merge = MergeRule::kCorrected;
+  std::uint64_t seed = 1;  // of wires that round at random; the same on all ranks
   bool operator==(const ExchangeOptions&) const = default;
 };
 

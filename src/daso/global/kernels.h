@@ -17,6 +17,7 @@ struct Encoding {
   const float* anchor;
   std::byte* encoded;
   std::size_t blocks;
+  Draws draws = {};
 };
 
 struct Decoding {
@@ -36,6 +37,7 @@ struct Averaging {
   float* rest;                  // null: nothing is added, nothing is kept
   std::byte* back;
   std::size_t blocks;
+  Draws draws = {};
 };
 
 struct Merging {

@@ -45,7 +45,7 @@ kernels::Merging merging_of(const Merge& merge) {
 }  // namespace
 
 bool average(Wire wire, std::span<const Difference> differences, std::span<float> rest,
-             std::span<std::byte> back, InstructionSet set) {
+             std::span<std::byte> back, const Draws& draws, InstructionSet set) {
   DASO_ASSERT(!differences.empty());
   DASO_ASSERT(back.size() == encoded_bytes(wire, rest.size()));
   std::vector<kernels::Term> terms;
@@ -55,7 +55,7 @@ bool average(Wire wire, std::span<const Difference> differences, std::span<float
     terms.push_back({one.encoded.data(), one.weight});
   }
   return kernels::kernels_of(wire, set).average(
-      {terms.data(), terms.size(), rest.data(), back.data(), rest.size() / kBlockElements});
+      {terms.data(), terms.size(), rest.data(), back.data(), rest.size() / kBlockElements, draws});
 }
 
 bool average_in_fp32(std::span<const Part> parts, std::span<float> rest, std::span<float> mean,

@@ -29,7 +29,7 @@ struct Difference {
 // is not finite on this wire; `back` and `rest` then hold nothing of use.
 [[nodiscard]] bool average(Wire wire, std::span<const Difference> differences,
                            std::span<float> rest, std::span<std::byte> back,
-                           InstructionSet set = best_instruction_set());
+                           const Draws& draws = {}, InstructionSet set = best_instruction_set());
 
 // The same in fp32, for agreements and blocking averages, of any number of elements:
 //   mean = weight_0 * values_0 + weight_1 * values_1 + ...      from left to right

@@ -49,11 +49,11 @@ std::size_t encoded_bytes(Wire wire, std::size_t elements) {
 }
 
 bool encode(Wire wire, std::span<const float> values, std::span<const float> anchor,
-            std::span<std::byte> encoded, InstructionSet set) {
+            std::span<std::byte> encoded, const Draws& draws, InstructionSet set) {
   DASO_ASSERT(anchor.size() == values.size());
   DASO_ASSERT(encoded.size() == encoded_bytes(wire, values.size()));
   return kernels::kernels_of(wire, set).encode(
-      {values.data(), anchor.data(), encoded.data(), values.size() / kBlockElements});
+      {values.data(), anchor.data(), encoded.data(), values.size() / kBlockElements, draws});
 }
 
 std::optional<std::size_t> first_non_finite(Wire wire, std::span<const float> values,

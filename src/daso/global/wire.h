@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "daso/base/instruction_set.h"
+#include "daso/global/draws.h"
 
 // What a difference becomes between nodes. A segment is a whole number of blocks of 256 elements;
 // its encoded form is the encoded blocks one after the other, so a slice that is cut between blocks
@@ -42,7 +43,7 @@ std::size_t encoded_bytes(Wire wire, std::size_t elements);
 // is not finite, or would not be on this wire (fp16: above 65504; others: where rounding leaves
 // fp32's range); `encoded` then holds nothing of use.
 [[nodiscard]] bool encode(Wire wire, std::span<const float> values, std::span<const float> anchor,
-                          std::span<std::byte> encoded,
+                          std::span<std::byte> encoded, const Draws& draws = {},
                           InstructionSet set = best_instruction_set());
 
 // The first element of values - anchor on account of which encode() says false.

@@ -160,6 +160,7 @@ StrategyOptions strategy_options(const TrainOptions& options, const Course& cour
   const Preset preset = preset_of(options, nodes);
   StrategyOptions result = options_of(preset, course);
   result.name = options.strategy;
+  result.exchange.seed = options.seed;
   result.bucket_elements = options.bucket_elements;
   result.finite_gradients = options.precision != Precision::kFp16;
   result.schedule.alpha = options.alpha.value_or(result.schedule.alpha);
