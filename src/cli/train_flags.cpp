@@ -56,7 +56,8 @@ void add_data_flags(CLI::App& app, TrainOptions& o) {
   flags.choice("--augment", o.augment, {"none", "crop", "crop+flip"}, augment_of)
       ->default_str(name_of(o.augment));
   flags.choice("--uneven", o.uneven, {"drop", "wrap"}, uneven_of)->default_str("drop");
-  app.add_option("--seed", o.seed, "Of parameters and shuffles")->capture_default_str();
+  app.add_option("--seed", o.seed, "Of parameters, shuffles and random rounding")
+      ->capture_default_str();
   flags.count("--threads", "Of a rank's arithmetic", o.threads, 1)
       ->default_str(std::to_string(o.threads));
   flags.count("--loader-threads", "That prepare a rank's batches", o.loader_threads, 1)

@@ -83,6 +83,10 @@ class Exchanges {
 }  // namespace
 
 double quantum_of(Wire wire, double largest) {
+  if (const int bits = qsgd_bits(wire); bits != 0) {
+    // Rounded by less than the distance of two levels, of which one bit has only the outer ones.
+    return bits == 1 ? 4 * largest : 2 * largest / ((1 << (bits - 1)) - 1);
+  }
   switch (wire) {
     case Wire::kFp32:
       return 0;
@@ -94,6 +98,8 @@ double quantum_of(Wire wire, double largest) {
       return largest / 127;
     case Wire::kInt4:
       return largest / 7;
+    default:
+      break;
   }
   return 0;
 }

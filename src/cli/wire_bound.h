@@ -35,8 +35,8 @@ class WireBound {
   std::vector<std::vector<double>> by_step_;  // then by block
 };
 
-// The distance of neighbouring values on the wire in a block whose largest value is this; 0 on the
-// fp32 wire.
+// Twice the most by which the wire rounds a value in a block whose largest is this: where it rounds
+// to the nearest, the distance of neighbouring values. 0 on the fp32 wire.
 double quantum_of(Wire wire, double largest);
 
 // The most by which a parameter of the case that is pushed by 1 is ever away from where it would

@@ -53,6 +53,8 @@ TEST(BenchStep, BytesBetweenNodesAreThoseOfTheStrategy) {
       {{"--strategy", "daso", "--wait", "2"}, int8 / kSkip},
       {{"--strategy", "daso", "--wire", "bf16", "--merge", "paper"}, fp32 / 2 / kSkip},
       {{"--strategy", "daso", "--wire", "int4"}, int4 / kSkip},
+      {{"--strategy", "daso", "--wire", "qsgd4"}, int4 / kSkip},
+      {{"--strategy", "daso", "--wire", "qsgd1"}, int4 * 36 / 132 / kSkip},
       {{"--strategy", "daso", "--exchange", "rotating"}, fp32 / kSkip},
   };
   for (Traffic traffic : all) {

@@ -155,6 +155,11 @@ TEST(WireBound, QuantaAreThoseOfTheFormats) {
   EXPECT_EQ(quantum_of(Wire::kFp32, 1), 0);
   EXPECT_EQ(quantum_of(Wire::kInt8, 127), 1);
   EXPECT_EQ(quantum_of(Wire::kInt4, 7), 1);
+  // At random a value may go to either neighbour: off by a whole level, not by half of one.
+  EXPECT_EQ(quantum_of(Wire::kQsgd8, 127), 2);
+  EXPECT_EQ(quantum_of(Wire::kQsgd4, 7), 2);
+  EXPECT_EQ(quantum_of(Wire::kQsgd2, 1), 2);
+  EXPECT_EQ(quantum_of(Wire::kQsgd1, 1), 4);
   EXPECT_EQ(quantum_of(Wire::kBf16, 1), 1.0 / 128);  // the neighbour of 1 above it
   EXPECT_NEAR(quantum_of(Wire::kFp16, 1), 1.0 / 1024, 1e-7);
 }

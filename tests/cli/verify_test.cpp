@@ -114,7 +114,7 @@ TEST(SlowVerify, AllGoldenCasesHoldOnProcesses) {
 }
 
 TEST(Verify, LossyWiresStayWithinTheirBound) {
-  for (const char* wire : {"bf16", "fp16", "int8", "int4"}) {
+  for (const char* wire : {"bf16", "fp16", "int8", "int4", "qsgd8"}) {
     const Result result = verify(with(all_golden(), {"--ranks", "threads", "--wire", wire}));
     EXPECT_EQ(result.code, 0) << result.output << result.error;
     EXPECT_TRUE(contains(result.output, ", bound ")) << result.output;

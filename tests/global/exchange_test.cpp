@@ -181,7 +181,7 @@ TEST(Exchange, PiecesChangeNoBits) {
   const std::vector<std::vector<std::string>> worlds = {
       {"a", "a", "b", "b"}, {"a", "a", "b", "b", "c"}, {"a", "b", "c"}};
   for (const std::vector<std::string>& nodes : worlds) {
-    for (const Wire wire : {Wire::kInt8, Wire::kInt4, Wire::kFp32}) {
+    for (const Wire wire : {Wire::kInt8, Wire::kInt4, Wire::kFp32, Wire::kQsgd1, Wire::kQsgd4}) {
       const ExchangeOptions options{.kind = ExchangeKind::kSharded, .wire = wire, .seed = 7};
       run_ranks({.ranks = static_cast<int>(nodes.size()), .nodes = nodes}, [&](World& world) {
         FlatModel model(torch::nn::Linear(600, 501).ptr());  // 1177 rows of 256

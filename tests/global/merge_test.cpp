@@ -22,9 +22,9 @@ using test::kAllWires;
 // Some magnitudes that all wires carry, also after a sum of a few.
 constexpr float kLargest = 0x1p13F;
 
-Bytes encoded(Wire wire, const Floats& values, const Floats& anchor) {
+Bytes encoded(Wire wire, const Floats& values, const Floats& anchor, const Draws& draws = {}) {
   Bytes bytes(encoded_bytes(wire, values.size()));
-  EXPECT_TRUE(encode(wire, values, anchor, bytes));
+  EXPECT_TRUE(encode(wire, values, anchor, bytes, draws));
   return bytes;
 }
 
@@ -37,6 +37,9 @@ struct Nodes {
   Floats rest;
   std::vector<Bytes> sent;
   Bytes back;
+  std::int64_t number = 0;  // of the exchange
+
+  static constexpr std::uint64_t kSeed = 3;
 
   Nodes(Wire kind, const Floats& shares, const Floats& start)
       : wire(kind),
@@ -48,10 +51,14 @@ struct Nodes {
 
   void start() {
     sent.clear();
-    for (const Floats& own : parameters) sent.push_back(encoded(wire, own, anchor));
+    for (std::size_t n = 0; n < parameters.size(); ++n) {
+      const Draws draws{draw_key(kSeed, number, static_cast<std::int64_t>(n))};
+      sent.push_back(encoded(wire, parameters[n], anchor, draws));
+    }
     std::vector<Difference> differences;
     for (std::size_t n = 0; n < sent.size(); ++n) differences.push_back({sent[n], weights[n]});
-    ASSERT_TRUE(average(wire, differences, rest, back));
+    ASSERT_TRUE(average(wire, differences, rest, back, {draw_key(kSeed, number, kMeanSender)}));
+    ++number;
   }
 
   template <typename Rule>
@@ -114,10 +121,11 @@ TEST_P(EveryVersion, AveragesAsDefined) {
       for (std::size_t n = 0; n < nodes; ++n) differences[n].encoded = sent[n];
       for (std::size_t i = 0; i < elements; ++i) sum[i] += rest[i];
       Bytes back(encoded_bytes(wire(), elements));
-      ASSERT_TRUE(average(wire(), differences, rest, back, {}, set()));
-      ASSERT_EQ(back, test::plain_encoded(wire(), sum));
+      const Draws draws{.key = random(), .first_block = random()};
+      ASSERT_TRUE(average(wire(), differences, rest, back, draws, set()));
+      ASSERT_EQ(back, test::plain_encoded(wire(), sum, draws));
       ASSERT_EQ(bits_of(rest),
-                bits_of(test::plain_difference(sum, test::plain_rounded(wire(), sum))));
+                bits_of(test::plain_difference(sum, test::plain_rounded(wire(), sum, draws))));
     }
   }
 }
@@ -234,6 +242,7 @@ TEST(Exchange, TheRestStaysZeroInFp32) {
 TEST(Corrected, LeavesTheWeightedMeanUnchanged) {
   std::mt19937 random(5);
   for (const Wire wire : kAllWires) {
+    if (!test::shrinks(wire)) continue;
     Nodes nodes(wire, {0.5F, 0.125F, 0.375F}, test::normal_numbers(768, 1, random));
     for (int round = 0; round < 20; ++round) {
       for (Floats& own : nodes.parameters) {
@@ -327,7 +336,10 @@ void expect_sum_within_two_quanta(Wire wire) {
 }
 
 TEST(Exchange, TransmittedSumStaysWithinTwoQuantaOfTheTrueOne) {
-  for (const Wire wire : {Wire::kInt8, Wire::kInt4}) expect_sum_within_two_quanta(wire);
+  for (const Wire wire : kAllWires) {
+    const bool scaled = wire == Wire::kInt8 || wire == Wire::kInt4 || qsgd_bits(wire) != 0;
+    if (scaled && test::shrinks(wire)) expect_sum_within_two_quanta(wire);
+  }
 }
 
 // Sent as parameters, steps of 1e-3 would be rounded away in 16 bits; next to a neighbour that

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <cstring>
 
+#include "daso/base/random.h"
+
 namespace daso::test {
 namespace {
 
@@ -47,6 +49,7 @@ std::uint16_t half_bits(double value, Format format) {
 
 // Of each sign on a wire that sends a scale with each block; 0 on others.
 int levels_of(Wire wire) {
+  if (const int bits = qsgd_bits(wire); bits != 0) return bits == 1 ? 1 : (1 << (bits - 1)) - 1;
   if (wire == Wire::kInt8) return 127;
   if (wire == Wire::kInt4) return 7;
   return 0;
@@ -64,13 +67,54 @@ int quantum(float d, float scale, int levels) {
   return std::clamp(static_cast<int>(std::nearbyint(d / scale)), -levels, levels);
 }
 
-// The block's quanta, in order.
-std::vector<int> quanta(Wire wire, std::span<const float> block) {
+// 32 random bits for an element of a block: 64 for the block, then two rounds of a hash.
+std::uint32_t random_bits(const Draws& draws, std::uint64_t block, std::uint32_t element) {
+  constexpr std::uint64_t kGolden = 0x9e3779b97f4a7c15;
+  const std::uint64_t bits = RandomStream(draws.key + (draws.first_block + block) * kGolden).next();
+  std::uint32_t hash = element ^ static_cast<std::uint32_t>(bits);
+  hash = (hash ^ (hash >> 16U)) * 0x7feb352dU;
+  hash ^= static_cast<std::uint32_t>(bits >> 32U);
+  hash = (hash ^ (hash >> 15U)) * 0x846ca68bU;
+  return hash ^ (hash >> 16U);
+}
+
+// The level that the random bits choose, with 24 bits behind the point: of one bit below or above,
+// else of the level below and what is left.
+int random_quantum(float d, float scale, Wire wire, std::uint32_t random) {
+  const int levels = levels_of(wire);
+  if (scale == 0) return wire == Wire::kQsgd1 ? 1 : 0;
+  constexpr std::int64_t kOne = 1 << 24;
+  const double exact = std::clamp(double{d / scale}, -double(levels), double(levels));
+  const auto units = static_cast<std::int64_t>(std::nearbyint(exact * kOne));
+  if (wire == Wire::kQsgd1) return units + kOne + (random >> 7U) >= 2 * kOne ? 1 : -1;
+  const auto below = static_cast<std::int64_t>(std::floor(double(units) / kOne));
+  const std::int64_t left = units - below * kOne;
+  return static_cast<int>(below) + (left + (random >> 8U) >= kOne ? 1 : 0);
+}
+
+// Of block number `number`, in order.
+std::vector<int> quanta(Wire wire, std::span<const float> block, const Draws& draws,
+                        std::uint64_t number) {
   const int levels = levels_of(wire);
   const float scale = scale_of(block, levels);
   std::vector<int> all;
-  for (const float d : block) all.push_back(quantum(d, scale, levels));
+  for (std::uint32_t i = 0; i < kBlockElements; ++i) {
+    all.push_back(qsgd_bits(wire) == 0
+                      ? quantum(block[i], scale, levels)
+                      : random_quantum(block[i], scale, wire, random_bits(draws, number, i)));
+  }
   return all;
+}
+
+int code_of(Wire wire, int q) {
+  if (wire == Wire::kInt8) return q & 0xff;
+  if (wire == Wire::kQsgd1) return q == 1 ? 1 : 0;
+  return q + levels_of(wire);
+}
+
+int code_bits(Wire wire) {
+  if (wire == Wire::kInt8) return 8;
+  return wire == Wire::kInt4 ? 4 : qsgd_bits(wire);
 }
 
 // So many bits of each code, one after the other, into bytes from their lowest bit on.
@@ -84,14 +128,14 @@ void append_bits(Bytes& bytes, const std::vector<int>& codes, int bits) {
   }
 }
 
-void append_block(Bytes& bytes, Wire wire, std::span<const float> block) {
-  if (const int levels = levels_of(wire); levels != 0) {
-    append(bytes, scale_of(block, levels));
-    std::vector<int> codes = quanta(wire, block);
-    for (int& code : codes) code = wire == Wire::kInt8 ? code & 0xff : code + levels;
-    append_bits(bytes, codes, wire == Wire::kInt8 ? 8 : 4);
-    return;
-  }
+void append_quanta(Bytes& bytes, Wire wire, float scale, const std::vector<int>& q) {
+  append(bytes, scale);
+  std::vector<int> codes;
+  for (const int one : q) codes.push_back(code_of(wire, one));
+  append_bits(bytes, codes, code_bits(wire));
+}
+
+void append_numbers(Bytes& bytes, Wire wire, std::span<const float> block) {
   for (const float d : block) {
     if (wire == Wire::kFp32) append(bytes, d);
     if (wire == Wire::kBf16) append(bytes, half_bits(rounded(d, kBrain), kBrain));
@@ -141,15 +185,21 @@ Floats plain_difference(std::span<const float> values, std::span<const float> an
   return difference;
 }
 
-Bytes plain_encoded(Wire wire, std::span<const float> difference) {
+Bytes plain_encoded(Wire wire, std::span<const float> difference, const Draws& draws) {
   Bytes bytes;
   for (std::size_t i = 0; i < difference.size(); i += kBlockElements) {
-    append_block(bytes, wire, difference.subspan(i, kBlockElements));
+    const std::span<const float> block = difference.subspan(i, kBlockElements);
+    if (const int levels = levels_of(wire); levels != 0) {
+      append_quanta(bytes, wire, scale_of(block, levels),
+                    quanta(wire, block, draws, i / kBlockElements));
+    } else {
+      append_numbers(bytes, wire, block);
+    }
   }
   return bytes;
 }
 
-Floats plain_rounded(Wire wire, std::span<const float> difference) {
+Floats plain_rounded(Wire wire, std::span<const float> difference, const Draws& draws) {
   Floats values(difference.begin(), difference.end());
   for (float& value : values) {
     if (wire == Wire::kBf16) value = static_cast<float>(rounded(value, kBrain));
@@ -159,7 +209,7 @@ Floats plain_rounded(Wire wire, std::span<const float> difference) {
   for (std::size_t i = 0; i < values.size(); i += kBlockElements) {
     const std::span<const float> block = difference.subspan(i, kBlockElements);
     const float scale = scale_of(block, levels_of(wire));
-    const std::vector<int> q = quanta(wire, block);
+    const std::vector<int> q = quanta(wire, block, draws, i / kBlockElements);
     for (std::size_t j = 0; j < q.size(); ++j) values[i + j] = static_cast<float>(q[j]) * scale;
   }
   return values;

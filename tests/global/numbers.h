@@ -23,6 +23,10 @@ inline constexpr auto kAllWires = [] {
   return all;
 }();
 
+// Rounding leaves out less than it got. What it leaves goes into the next difference, so elsewhere
+// differences may grow.
+constexpr bool shrinks(Wire wire) { return qsgd_bits(wire) == 0 || qsgd_bits(wire) >= 3; }
+
 // The bits, so that -0 differs from 0 and a failure shows what happened.
 std::vector<std::uint32_t> bits_of(std::span<const float> values);
 
@@ -33,8 +37,8 @@ Floats normal_numbers(std::size_t elements, float deviation, std::mt19937& rando
 
 // The difference and its encoded form.
 Floats plain_difference(std::span<const float> values, std::span<const float> anchor);
-Bytes plain_encoded(Wire wire, std::span<const float> difference);
+Bytes plain_encoded(Wire wire, std::span<const float> difference, const Draws& draws = {});
 // What that decodes to.
-Floats plain_rounded(Wire wire, std::span<const float> difference);
+Floats plain_rounded(Wire wire, std::span<const float> difference, const Draws& draws = {});
 
 }  // namespace daso::test

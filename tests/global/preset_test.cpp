@@ -65,6 +65,10 @@ TEST(Warnings, EachRiskHasItsOwn) {
   const auto adamw = warnings_for({.nodes = 2, .adamw = true});
   ASSERT_EQ(adamw.size(), 1U);
   EXPECT_NE(adamw[0].find("AdamW"), std::string::npos);
+  const auto wire = warnings_for({.nodes = 2, .wire = Wire::kQsgd2});
+  ASSERT_EQ(wire.size(), 1U);
+  EXPECT_NE(wire[0].find("the wire qsgd2"), std::string::npos);
+  EXPECT_TRUE(warnings_for({.nodes = 2, .wire = Wire::kQsgd3}).empty());
   EXPECT_EQ(warnings_for({.nodes = 16,
                           .schedule = ScheduleKind::kFixed,
                           .cadence = {.skip = 4, .wait = 2},

@@ -244,7 +244,8 @@ std::vector<Kind> kinds() {
   all.push_back({"local", {.kind = ExchangeKind::kRotating, .wire = Wire::kFp32}});
   for (const MergeRule merge : {MergeRule::kCorrected, MergeRule::kPaper}) {
     all.push_back({"daso", {ExchangeKind::kRotating, Wire::kFp32, merge}});
-    for (const Wire wire : {Wire::kFp32, Wire::kBf16, Wire::kFp16, Wire::kInt8, Wire::kInt4}) {
+    for (const Wire wire :
+         {Wire::kFp32, Wire::kBf16, Wire::kFp16, Wire::kInt8, Wire::kInt4, Wire::kQsgd4}) {
       all.push_back({"daso", {ExchangeKind::kSharded, wire, merge}});
     }
   }
@@ -340,6 +341,19 @@ TEST(Daso, ShardedEqualsRotatingBitForBit) {
     for (std::size_t i = 0; i < nodes.size(); ++i) {
       EXPECT_TRUE(at::equal(sharded[i], rotating[i])) << i;
     }
+  }
+}
+
+TEST(Daso, RandomRoundingComesFromTheSeedAlone) {
+  Job job = job_of("daso");
+  job.options.exchange = {.wire = Wire::kQsgd4, .seed = 3};
+  const std::vector<at::Tensor> first = results_of(job);
+  const std::vector<at::Tensor> again = results_of(job);
+  job.options.exchange.seed = 4;
+  const std::vector<at::Tensor> other = results_of(job);
+  for (std::size_t i = 0; i < first.size(); ++i) {
+    EXPECT_TRUE(at::equal(first[i], again[i])) << i;
+    EXPECT_FALSE(at::equal(first[i], other[i])) << i;
   }
 }
 

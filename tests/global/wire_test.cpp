@@ -27,14 +27,15 @@ constexpr float kMost = std::numeric_limits<float>::max();
 // As large as every wire can carry, so that none refuses.
 float largest_of(Wire wire) { return wire == Wire::kFp16 ? 65504.0F : 0x1p127F; }
 
-Bytes encoded_by(InstructionSet set, Wire wire, const Floats& values, const Floats& anchor) {
+Bytes encoded_by(InstructionSet set, Wire wire, const Floats& values, const Floats& anchor,
+                 const Draws& draws = {}) {
   Bytes bytes(encoded_bytes(wire, values.size()));
-  EXPECT_TRUE(encode(wire, values, anchor, bytes, {}, set));
+  EXPECT_TRUE(encode(wire, values, anchor, bytes, draws, set));
   return bytes;
 }
 
-Bytes encoded(Wire wire, const Floats& values) {
-  return encoded_by(best_instruction_set(), wire, values, Floats(values.size()));
+Bytes encoded(Wire wire, const Floats& values, const Draws& draws = {}) {
+  return encoded_by(best_instruction_set(), wire, values, Floats(values.size()), draws);
 }
 
 Floats decoded_by(InstructionSet set, Wire wire, const Bytes& bytes, std::size_t elements) {
@@ -48,7 +49,8 @@ TEST(Wire, NamesAreThoseOfTheFlag) {
   EXPECT_EQ(name_of(Wire::kInt8), "int8");
   EXPECT_EQ(wire_names().size(), kWires);
   EXPECT_EQ(wire_names().back(), name_of(kAllWires.back()));
-  EXPECT_FALSE(find_wire("int3"));
+  EXPECT_EQ(name_of(Wire::kQsgd8), "qsgd8");
+  for (const char* wrong : {"int3", "qsgd", "qsgd0", "qsgd9", ""}) EXPECT_FALSE(find_wire(wrong));
 }
 
 TEST(Wire, EveryInstructionSetEncodesAsDefined) {
@@ -61,10 +63,11 @@ TEST(Wire, EveryInstructionSetEncodesAsDefined) {
         const Floats values = test::hard_numbers(elements, largest_of(wire) / 2, random);
         const Floats anchor = test::hard_numbers(elements, largest_of(wire) / 2, random);
         const Floats difference = test::plain_difference(values, anchor);
-        const Bytes bytes = encoded_by(set, wire, values, anchor);
-        ASSERT_EQ(bytes, test::plain_encoded(wire, difference));
+        const Draws draws{.key = random(), .first_block = random()};
+        const Bytes bytes = encoded_by(set, wire, values, anchor, draws);
+        ASSERT_EQ(bytes, test::plain_encoded(wire, difference, draws));
         ASSERT_EQ(bits_of(decoded_by(set, wire, bytes, elements)),
-                  bits_of(test::plain_rounded(wire, difference)));
+                  bits_of(test::plain_rounded(wire, difference, draws)));
       }
     }
   }
@@ -149,15 +152,15 @@ TEST(Wire, LargeSegmentsHaveTheSameBytes) {
   std::mt19937 random(4);
   const Floats values = test::normal_numbers(std::size_t{1} << 20U, 1, random);
   const Floats anchor = test::normal_numbers(values.size(), 1, random);
-  for (const InstructionSet set : supported_instruction_sets()) {
-    for (const Wire wire : kAllWires) {
-      const std::size_t size = encoded_bytes(wire, values.size());
-      Bytes room(size + 64);
-      const auto begin = reinterpret_cast<std::uintptr_t>(room.data());
-      const std::span<std::byte> line = std::span(room).subspan((64 - begin % 64) % 64, size);
+  for (const Wire wire : kAllWires) {
+    const Bytes expected = test::plain_encoded(wire, test::plain_difference(values, anchor));
+    Bytes room(expected.size() + 64);
+    const auto begin = reinterpret_cast<std::uintptr_t>(room.data());
+    const std::span<std::byte> line =
+        std::span(room).subspan((64 - begin % 64) % 64, expected.size());
+    for (const InstructionSet set : supported_instruction_sets()) {
       ASSERT_TRUE(encode(wire, values, anchor, line, {}, set));
-      EXPECT_EQ(Bytes(line.begin(), line.end()),
-                test::plain_encoded(wire, test::plain_difference(values, anchor)));
+      EXPECT_EQ(Bytes(line.begin(), line.end()), expected);
     }
   }
 }
@@ -185,11 +188,13 @@ TEST(Wire, SlicesAreContiguous) {
   const Floats values = test::normal_numbers(5 * kBlockElements, 1, random);
   for (const Wire wire : kAllWires) {
     const std::size_t cut = 2 * kBlockElements;
-    Bytes both = encoded(wire, Floats(values.begin(), values.begin() + cut));
-    const Bytes second = encoded(wire, Floats(values.begin() + cut, values.end()));
+    Bytes both =
+        encoded(wire, Floats(values.begin(), values.begin() + cut), {.key = 5, .first_block = 7});
+    const Bytes second =
+        encoded(wire, Floats(values.begin() + cut, values.end()), {.key = 5, .first_block = 9});
     EXPECT_EQ(both.size(), encoded_bytes(wire, cut));
     both.insert(both.end(), second.begin(), second.end());
-    EXPECT_EQ(both, encoded(wire, values));
+    EXPECT_EQ(both, encoded(wire, values, {.key = 5, .first_block = 7}));
   }
 }
 
@@ -199,13 +204,17 @@ TEST(Wire, BytesPerBlockAreThoseOfTheDefinition) {
   EXPECT_EQ(encoded_bytes(Wire::kFp16, 512), 1024U);
   EXPECT_EQ(encoded_bytes(Wire::kInt8, 512), 520U);
   EXPECT_EQ(encoded_bytes(Wire::kInt4, 512), 264U);
+  EXPECT_EQ(encoded_bytes(Wire::kQsgd1, 512), 72U);
+  EXPECT_EQ(encoded_bytes(Wire::kQsgd3, 512), 200U);
+  EXPECT_EQ(encoded_bytes(Wire::kQsgd8, 512), 520U);
   EXPECT_EQ(encoded_bytes(Wire::kInt8, 0), 0U);
   EXPECT_THROW(encoded_bytes(Wire::kInt8, 300), std::logic_error);
 }
 
 TEST(Wire, BlocksOfSmallNumbersAreZero) {
   for (const auto& [wire, levels] :
-       {std::pair{Wire::kInt8, 127.0F}, std::pair{Wire::kInt4, 7.0F}}) {
+       {std::pair{Wire::kInt8, 127.0F}, std::pair{Wire::kInt4, 7.0F}, std::pair{Wire::kQsgd3, 3.0F},
+        std::pair{Wire::kQsgd8, 127.0F}}) {
     Floats values(2 * kBlockElements, 0x1p-126F * (levels - 1));  // scale just below 2^-126
     values.at(kBlockElements) = 0x1p-126F * levels;               // and at it
     const Floats back =
@@ -231,7 +240,8 @@ TEST(Wire, WhatIsNotFiniteIsRefusedAndFound) {
       {Wire::kFp16, 65504.004F, 0},  {Wire::kFp16, -65505, 0},     {Wire::kFp16, 65504, -32},
       {Wire::kInt8, kNan, 0},        {Wire::kInt8, kInfinity, 0},  {Wire::kInt8, -kMost, 0},
       {Wire::kInt8, -kMost, kMost},  {Wire::kInt4, kNan, 0},       {Wire::kInt4, -kInfinity, 0},
-      {Wire::kInt4, kMost, -kMost}};
+      {Wire::kInt4, kMost, -kMost},  {Wire::kQsgd1, kInfinity, 0}, {Wire::kQsgd4, kNan, 0},
+      {Wire::kQsgd6, kMost, 0},      {Wire::kQsgd8, -kMost, 0}};
   constexpr std::size_t kElements = 5 * kBlockElements;
   for (const Unsendable& one : cases) {
     for (const std::size_t place : {0U, 255U, 256U, 700U, 1279U}) {
@@ -253,7 +263,15 @@ TEST(Wire, TheLargestThatFitTravel) {
                                          {Wire::kBf16, 0x1.fefffep127F, 0},
                                          {Wire::kFp16, -65504, 0},
                                          {Wire::kInt8, std::nextafter(kMost, 0.0F), 0},
-                                         {Wire::kInt4, -kMost, 0}};
+                                         {Wire::kInt4, -kMost, 0},
+                                         {Wire::kQsgd1, kMost, 0},
+                                         {Wire::kQsgd2, -kMost, 0},
+                                         {Wire::kQsgd3, kMost, 0},
+                                         {Wire::kQsgd4, kMost, 0},
+                                         {Wire::kQsgd5, -kMost, 0},
+                                         {Wire::kQsgd6, std::nextafter(-kMost, 0.0F), 0},
+                                         {Wire::kQsgd7, kMost, 0},
+                                         {Wire::kQsgd8, std::nextafter(kMost, 0.0F), 0}};
   for (const Unsendable& one : cases) {
     Floats values(kBlockElements);
     values.at(9) = one.value;

@@ -27,8 +27,9 @@ struct Kind {
 const auto kKinds = testing::Values(
     Kind{"none", {}}, Kind{"node", {}}, Kind{"sync", {}}, Kind{"local", {}},
     Kind{"daso", Wire::kFp32}, Kind{"daso", Wire::kBf16}, Kind{"daso", Wire::kFp16},
-    Kind{"daso", Wire::kInt8}, Kind{"daso", Wire::kInt8, "adamw"}, Kind{"sync", {}, "adamw"},
-    Kind{"sync", {}, "lars"}, Kind{"daso", Wire::kInt8, "lars"}, Kind{"daso", Wire::kInt8, "lamb"});
+    Kind{"daso", Wire::kInt8}, Kind{"daso", Wire::kQsgd4}, Kind{"daso", Wire::kInt8, "adamw"},
+    Kind{"sync", {}, "adamw"}, Kind{"sync", {}, "lars"}, Kind{"daso", Wire::kInt8, "lars"},
+    Kind{"daso", Wire::kInt8, "lamb"});
 
 class Training : public testing::TestWithParam<Kind> {
  protected:

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "daso/global/kernels.h"
+#include "daso/global/random_bits.h"
 #include "daso/global/wire_formats.h"
 
 // The loop of encode(), over a vector type V of base/simd and a format of wire_formats.h.
@@ -40,13 +41,14 @@ bool encode_one(const Encoding& e, std::size_t block) {
   }
   const std::uint32_t largest = V::largest(absmax);
   if (largest > F::kLargest) return false;
+  const std::uint64_t random = bits_of_block<V>(e.draws, block);
   std::byte* encoded = e.encoded + block * F::kBlockBytes;
   if constexpr (kStream) {
     alignas(kLineBytes) std::byte staged[F::kBlockBytes];
-    F::encode_block(difference, largest, staged);
+    F::encode_block(difference, largest, random, staged);
     V::stream(encoded, staged, F::kBlockBytes);
   } else {
-    F::encode_block(difference, largest, encoded);
+    F::encode_block(difference, largest, random, encoded);
   }
   return true;
 }

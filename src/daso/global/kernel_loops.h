@@ -4,6 +4,7 @@
 #include "daso/global/encode_loop.h"
 #include "daso/global/format_list.h"
 #include "daso/global/kernels.h"
+#include "daso/global/random_bits.h"
 #include "daso/global/wire_formats.h"
 
 // The loops, over a vector type V of base/simd, and the table of them. All go block by block: what
@@ -57,7 +58,7 @@ bool average_blocks(const Averaging& a) {
     const std::uint32_t absmax = add_rest<V>(rest, sum);
     if (absmax > F::kLargest) return false;
     std::byte* back = a.back + block * F::kBlockBytes;
-    F::encode_block(sum, absmax, back);
+    F::encode_block(sum, absmax, bits_of_block<V>(a.draws, block), back);
     if (rest == nullptr) continue;
     const typename F::Reader reader(back);
     for (std::size_t i = 0; i < kBlockElements; i += V::kLanes) {

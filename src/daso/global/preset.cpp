@@ -13,6 +13,8 @@ constexpr int kLongestDefaultSkip = 4;
 constexpr int kNodesTimesSkip = 32;
 // Nodes up to which a wait above 1 does.
 constexpr int kNodesForLongWait = 4;
+// Bits from which on rounding at random leaves out less than the largest of what it got: a third.
+constexpr int kLeastRandomBits = 3;
 
 }  // namespace
 
@@ -56,6 +58,13 @@ std::vector<std::string> warnings_for(const Risks& risks) {
   if (risks.adamw) {
     warnings.emplace_back(
         "AdamW with exchanges wants 2 to 4 times the learning rate that suits it without");
+  }
+  const int bits = qsgd_bits(risks.wire);
+  if (bits != 0 && bits < kLeastRandomBits) {
+    warnings.push_back(fmt::format(
+        "what the wire {} leaves out of a change may be larger than the change, and add up over "
+        "exchanges; from qsgd{} on it shrinks",
+        name_of(risks.wire), kLeastRandomBits));
   }
   return warnings;
 }

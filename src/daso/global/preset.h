@@ -32,6 +32,7 @@ struct Risks {
   ScheduleKind schedule = ScheduleKind::kRate;
   Cadence cadence;
   bool adamw = false;
+  Wire wire = Wire::kInt8;
 };
 
 // What to say before a run with `daso` starts: one sentence each, nothing where nothing is known

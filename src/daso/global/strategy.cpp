@@ -53,7 +53,8 @@ void warn(const World& world, const Optimizer& optimizer, const StrategyOptions&
   const Risks risks{.nodes = world.topology().nodes(),
                     .schedule = options.schedule.kind,
                     .cadence = options.schedule.cadence,
-                    .adamw = optimizer.name() == "adamw"};
+                    .adamw = optimizer.name() == "adamw",
+                    .wire = options.exchange.wire};
   for (const std::string& warning : warnings_for(risks)) {
     fmt::print(stderr, "daso: warning: {}\n", warning);
   }

@@ -13,7 +13,9 @@ namespace daso {
 namespace {
 
 // In the order of the enumeration, like all here.
-constexpr std::array<std::string_view, kWires> kNames = {"fp32", "bf16", "fp16", "int8", "int4"};
+constexpr std::array<std::string_view, kWires> kNames = {
+    "fp32",  "bf16",  "fp16",  "int8",  "int4",  "qsgd1", "qsgd2",
+    "qsgd3", "qsgd4", "qsgd5", "qsgd6", "qsgd7", "qsgd8"};
 
 struct WireTraits {
   std::size_t block_bytes;

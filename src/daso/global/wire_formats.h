@@ -11,7 +11,8 @@
 // type V of base/simd. Each has
 //   kBlockBytes     the encoded block's size
 //   kLargest        the bits of the largest magnitude that it can carry
-//   encode_block()  256 values, of which `absmax` is the largest magnitude as bits
+//   encode_block()  256 values, of which `absmax` is the largest magnitude as bits; `random` are
+//                   the block's bits of random_bits.h
 //   Reader          decodes a block, a vector at a time; element is where in the block it begins
 namespace daso::kernels {
 
@@ -20,7 +21,8 @@ struct Fp32Format {
   static constexpr std::size_t kBlockBytes = kBlockElements * 4;
   static constexpr std::uint32_t kLargest = 0x7f7fffff;  // all that is finite
 
-  static void encode_block(const float* values, std::uint32_t /*absmax*/, std::byte* encoded) {
+  static void encode_block(const float* values, std::uint32_t /*absmax*/, std::uint64_t /*random*/,
+                           std::byte* encoded) {
     for (std::size_t i = 0; i < kBlockElements; i += V::kLanes) {
       V::store(encoded + i * 4, V::load(values + i));
     }
@@ -37,7 +39,8 @@ struct Bf16Format {
   static constexpr std::size_t kBlockBytes = kBlockElements * 2;
   static constexpr std::uint32_t kLargest = 0x7f7f7fff;  // the next one rounds to infinity
 
-  static void encode_block(const float* values, std::uint32_t /*absmax*/, std::byte* encoded) {
+  static void encode_block(const float* values, std::uint32_t /*absmax*/, std::uint64_t /*random*/,
+                           std::byte* encoded) {
     for (std::size_t i = 0; i < kBlockElements; i += V::kLanes) {
       V::store_bf16(encoded + i * 2, V::load(values + i));
     }
@@ -54,7 +57,8 @@ struct Fp16Format {
   static constexpr std::size_t kBlockBytes = kBlockElements * 2;
   static constexpr std::uint32_t kLargest = 0x477fe000;  // 65504
 
-  static void encode_block(const float* values, std::uint32_t /*absmax*/, std::byte* encoded) {
+  static void encode_block(const float* values, std::uint32_t /*absmax*/, std::uint64_t /*random*/,
+                           std::byte* encoded) {
     for (std::size_t i = 0; i < kBlockElements; i += V::kLanes) {
       V::store_fp16(encoded + i * 2, V::load(values + i));
     }
@@ -91,7 +95,8 @@ struct Int8Format {
   static constexpr std::size_t kBlockBytes = Scale<V>::kBytes + kBlockElements;
   static constexpr std::uint32_t kLargest = 0x7f7ffffe;  // of the next one, 127 * scale is infinite
 
-  static void encode_block(const float* values, std::uint32_t absmax, std::byte* encoded) {
+  static void encode_block(const float* values, std::uint32_t absmax, std::uint64_t /*random*/,
+                           std::byte* encoded) {
     const float scale = Scale<V>::of(absmax, 127);
     if (scale == 0) {
       std::memset(encoded, 0, kBlockBytes);

@@ -48,14 +48,22 @@ struct Avx2 {
   }
 
   static Words all_words(std::uint32_t value) { return _mm256_set1_epi32(static_cast<int>(value)); }
+  static Words numbered(std::uint32_t first) {
+    return add_words(all_words(first), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+  }
   static Words add_words(Words a, Words b) { return _mm256_add_epi32(a, b); }
+  static Words multiply_words(Words a, Words b) { return _mm256_mullo_epi32(a, b); }
+  static Words xor_words(Words a, Words b) { return _mm256_xor_si256(a, b); }
+  template <int kBits>
+  static Words shifted_right(Words a) {
+    return _mm256_srli_epi32(a, kBits);
+  }
   static Words rounded(Floats a) { return _mm256_cvtps_epi32(a); }
 
   static void store_int8(std::byte* to, Floats a) {
-    const Words rounded = _mm256_cvtps_epi32(a);
     // The packing clamps to -128 ... 127.
-    const Words clamped = _mm256_max_epi32(rounded, _mm256_set1_epi32(-127));
-    const __m128i words = _mm_packs_epi32(low_half(clamped), high_half(clamped));
+    const Words above = _mm256_max_epi32(rounded(a), _mm256_set1_epi32(-127));
+    const __m128i words = _mm_packs_epi32(low_half(above), high_half(above));
     _mm_storeu_si64(to, _mm_packs_epi16(words, words));
   }
   static Floats load_int8(const std::byte* from) {

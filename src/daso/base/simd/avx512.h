@@ -44,14 +44,23 @@ struct Avx512 {
   }
 
   static Words all_words(std::uint32_t value) { return _mm512_set1_epi32(static_cast<int>(value)); }
+  static Words numbered(std::uint32_t first) {
+    return add_words(all_words(first),
+                     _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15));
+  }
   static Words add_words(Words a, Words b) { return _mm512_add_epi32(a, b); }
+  static Words multiply_words(Words a, Words b) { return _mm512_mullo_epi32(a, b); }
+  static Words xor_words(Words a, Words b) { return _mm512_xor_si512(a, b); }
+  template <int kBits>
+  static Words shifted_right(Words a) {
+    return _mm512_srli_epi32(a, kBits);
+  }
   static Words rounded(Floats a) { return _mm512_cvtps_epi32(a); }
 
   static void store_int8(std::byte* to, Floats a) {
-    const Words rounded = _mm512_cvtps_epi32(a);
     // The narrowing clamps to -128 ... 127.
-    const Words clamped = _mm512_max_epi32(rounded, _mm512_set1_epi32(-127));
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm512_cvtsepi32_epi8(clamped));
+    const Words above = _mm512_max_epi32(rounded(a), _mm512_set1_epi32(-127));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm512_cvtsepi32_epi8(above));
   }
   static Floats load_int8(const std::byte* from) {
     const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));

@@ -51,16 +51,22 @@ struct Scalar {
 
   // Whole numbers modulo 2^32. rounded() is half to even; a lies within 2^31.
   static Words all_words(std::uint32_t value) { return value; }
+  static Words numbered(std::uint32_t first) { return first; }  // first, first + 1, ...
   static Words add_words(Words a, Words b) { return a + b; }
+  static Words multiply_words(Words a, Words b) { return a * b; }
+  static Words xor_words(Words a, Words b) { return a ^ b; }
+  template <int kBits>
+  static Words shifted_right(Words a) {
+    return a >> kBits;
+  }
   static Words rounded(Floats a) {
     return static_cast<Words>(static_cast<std::int32_t>(std::lrint(a)));
   }
 
   // Rounded half to even and clamped to -127 ... 127; a is finite.
   static void store_int8(std::byte* to, Floats a) {
-    const long rounded = std::lrint(a);
-    const long clamped = rounded > 127 ? 127 : rounded < -127 ? -127 : rounded;
-    *to = static_cast<std::byte>(clamped);
+    const long whole = std::lrint(a);
+    *to = static_cast<std::byte>(whole > 127 ? 127 : whole < -127 ? -127 : whole);
   }
   static Floats load_int8(const std::byte* from) {
     return static_cast<float>(static_cast<std::int8_t>(*from));
