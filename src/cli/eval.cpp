@@ -22,19 +22,31 @@ struct EvalOptions {
   bool json = false;
 };
 
+// Refuses data that is not such as the model was trained on.
+void check_fit(const std::string& name, const Dataset& data, const ModelInput& input) {
+  require(data.shape() == input.shape, "--data {} has inputs of {}, the model takes {}", name,
+          text_of(data.shape()), text_of(input.shape));
+  if (input.shape.kind == InputKind::kText) {
+    const std::vector<std::int64_t> vocabulary = as_text(data).vocabulary();
+    require(vocabulary == input.vocabulary,
+            "--data {} has {} different tokens, the model was trained with {} others: a text must "
+            "have the same vocabulary; tokens=bytes fits every text",
+            name, data.classes(), input.classes);
+  }
+  require(data.classes() <= input.classes, "--data {} has {} classes, the model tells {} apart",
+          name, data.classes(), input.classes);
+}
+
 int evaluate_on(World& world, const EvalOptions& options) {
   const SavedModel saved = load_saved(options.run, options.choice);
   const Datasets data = open_data(options.data);
-  require(data.test->shape() == saved.input.shape && data.test->classes() <= saved.input.classes,
-          "--data {} has inputs of {}x{}x{} in {} classes, the model takes {}x{}x{} in {}",
-          options.data, data.test->shape().channels, data.test->shape().height,
-          data.test->shape().width, data.test->classes(), saved.input.shape.channels,
-          saved.input.shape.height, saved.input.shape.width, saved.input.classes);
+  check_fit(options.data, *data.test, saved.input);
   const auto network = network_of(saved);
-  const Score score = evaluate(
-      *network,
-      evaluation_batches(*data.test, kBatch, world.rank(), world.size(), saved.input.normalisation),
-      world.everyone(), world.limit());
+  EvaluationLoader own_part(data.test, {.batch_size = kBatch,
+                                        .rank = world.rank(),
+                                        .ranks = world.size(),
+                                        .normalisation = saved.input.normalisation});
+  const Score score = evaluate(*network, own_part, world.everyone(), world.limit());
   if (world.rank() != 0) return kExitOk;
   if (options.json) {
     const nlohmann::ordered_json report = {{"model", saved.name},

@@ -5,7 +5,9 @@
 #include <gtest/gtest.h>
 
 #include <map>
-#include <set>
+#include <memory>
+#include <numeric>
+#include <optional>
 
 #include "daso/base/error.h"
 
@@ -14,7 +16,7 @@ namespace {
 
 using Floats = std::vector<float>;
 
-constexpr ImageShape kSmall = {.channels = 1, .height = 2, .width = 3};
+constexpr InputShape kSmall = {.channels = 1, .height = 2, .width = 3};
 
 Floats placed(const Floats& image, const Placement& placement, const Normalisation& how) {
   Floats out(image.size(), -99.0F);
@@ -36,17 +38,21 @@ TEST(Image, IsNormalisedMovedAndMirrored) {
   EXPECT_EQ(placed(image, {.right = 1}, half), (Floats{0, 0, 0.5, 0, 1.5, 2}));
 }
 
+Placement drawn(Augment augment, const InputShape& shape, RandomStream random) {
+  return draw_placement(augment, shape, random);
+}
+
 TEST(Placement, CropsByAnEighthInAllDirections) {
-  const ImageShape shape = {.channels = 3, .height = 32, .width = 48};
+  const InputShape shape = {.channels = 3, .height = 32, .width = 48};
   std::map<int, int> down;
   std::map<int, int> right;
   int mirrored = 0;
   for (std::uint64_t i = 0; i < 9000; ++i) {
-    const Placement placement = draw_placement(Augment::kCropFlip, shape, RandomStream{1, i});
+    const Placement placement = drawn(Augment::kCropFlip, shape, RandomStream{1, i});
     ++down[placement.down];
     ++right[placement.right];
     mirrored += placement.mirrored ? 1 : 0;
-    EXPECT_FALSE(draw_placement(Augment::kCrop, shape, RandomStream{1, i}).mirrored);
+    EXPECT_FALSE(drawn(Augment::kCrop, shape, RandomStream{1, i}).mirrored);
   }
   for (const auto& counts : {down, right}) {
     EXPECT_EQ(counts.begin()->first, -4);
@@ -54,15 +60,15 @@ TEST(Placement, CropsByAnEighthInAllDirections) {
     for (const auto& [offset, count] : counts) EXPECT_NEAR(count, 1000, 5 * 30);
   }
   EXPECT_NEAR(mirrored, 4500, 5 * 48);
-  const Placement still = draw_placement(Augment::kNone, shape, RandomStream{1});
+  const Placement still = drawn(Augment::kNone, shape, RandomStream{1});
   EXPECT_TRUE(still.down == 0 && still.right == 0 && !still.mirrored);
 }
 
 // Two channels: index and 7.
-class Ramp : public Dataset {
+class Ramp : public ImageDataset {
  public:
   std::int64_t size() const override { return 11; }
-  ImageShape shape() const override { return {.channels = 2, .height = 1, .width = 2}; }
+  InputShape shape() const override { return {.channels = 2, .height = 1, .width = 2}; }
   int classes() const override { return 11; }
   int read(std::int64_t index, std::span<float> input) const override {
     const auto value = static_cast<float>(index);
@@ -79,31 +85,61 @@ TEST(Normalisation, IsTheMeanAndDeviationOfEachChannel) {
   EXPECT_FLOAT_EQ(normalisation.deviation[1], 1);  // nothing varies
 }
 
-TEST(Evaluation, HasEveryExampleOnExactlyOneRank) {
-  for (int ranks = 1; ranks <= 13; ++ranks) {
-    for (const int batch_size : {1, 2, 3, 20}) {
-      std::vector<std::int64_t> seen;
-      for (int rank = 0; rank < ranks; ++rank) {
-        for (const Batch& batch : evaluation_batches(Ramp(), batch_size, rank, ranks, {})) {
-          EXPECT_LE(batch.labels.size(0), batch_size);
-          EXPECT_EQ(batch.inputs.size(0), batch.labels.size(0));
-          for (std::int64_t i = 0; i < batch.labels.size(0); ++i) {
-            seen.push_back(batch.labels[i].item<std::int64_t>());
-            EXPECT_EQ(batch.inputs[i][0][0][1].item<float>(), static_cast<float>(seen.back()));
-          }
-        }
-      }
-      EXPECT_EQ(seen, (std::vector<std::int64_t>{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10}));
-    }
+// Known to need this.
+class Known : public Ramp {
+ public:
+  std::optional<Normalisation> normalisation() const override {
+    return Normalisation{.mean = {1, 2}, .deviation = {3, 4}};
   }
+};
+
+TEST(Normalisation, IsWhatTheDatasetKnowsOfItself) {
+  const Normalisation normalisation = normalisation_of(Known());
+  EXPECT_EQ(normalisation.mean, (Floats{1, 2}));
+  EXPECT_EQ(normalisation.deviation, (Floats{3, 4}));
 }
 
-TEST(Evaluation, IsNormalised) {
-  const Normalisation normalisation = {.mean = {1, 7}, .deviation = {2, 3}};
-  const Batch batch = evaluation_batches(Ramp(), 11, 0, 1, normalisation).at(0);
-  EXPECT_EQ(batch.inputs[10][0][0][0].item<float>(), 4.5F);
-  EXPECT_EQ(batch.inputs[10][1][0][0].item<float>(), 0.0F);
-  EXPECT_THROW(evaluation_batches(Ramp(), 0, 0, 1, {}), ConfigError);
+// Text i is 10 i, 10 i + 1 ... 10 i + 4.
+class Counting : public TextDataset {
+ public:
+  explicit Counting(int classes = 100) : classes_(classes) {}
+  std::int64_t size() const override { return 10; }
+  InputShape shape() const override {
+    return {.kind = InputKind::kText, .channels = 1, .height = 1, .width = 4};
+  }
+  int classes() const override { return classes_; }
+  void read(std::int64_t index, std::span<std::int64_t> tokens) const override {
+    ASSERT_EQ(tokens.size(), 5U);
+    std::iota(tokens.begin(), tokens.end(), 10 * index);
+  }
+
+ private:
+  int classes_;
+};
+
+TEST(Text, HasTheNextTokenAsTheLabelOfEach) {
+  const Counting text;
+  const Normalisation none = completed(normalisation_of(text), text.shape());
+  EXPECT_TRUE(none.mean.empty() && none.deviation.empty());
+  Batch batch = empty_batch(text.shape(), 2);
+  BatchFiller filler(text, none);
+  filler.fill(batch, 0, 3);
+  filler.fill(batch, 1, 0);
+  const at::Tensor inputs = at::tensor({30, 31, 32, 33, 0, 1, 2, 3}, at::kLong).view({2, 4});
+  EXPECT_TRUE(at::equal(batch.inputs, inputs));
+  EXPECT_TRUE(at::equal(batch.labels, inputs + 1));
+}
+
+TEST(Text, RefusesWhatIsForImagesAndTokensOutOfRange) {
+  const Counting text(34);
+  EXPECT_THROW(completed({.mean = {0}, .deviation = {1}}, text.shape()), ConfigError);
+  EXPECT_THROW(check_augment(Augment::kCrop, text), ConfigError);
+  EXPECT_NO_THROW(check_augment(Augment::kNone, text));
+  Batch batch = empty_batch(text.shape(), 1);
+  const Normalisation none;
+  BatchFiller filler(text, none);
+  EXPECT_NO_THROW(filler.fill(batch, 0, 2));
+  EXPECT_THROW(filler.fill(batch, 0, 3), ConfigError);  // its last token is 34
 }
 
 }  // namespace

@@ -26,14 +26,14 @@ void expect_good(const Datasets& data) {
   EXPECT_EQ(data.train->size(), 10);
   EXPECT_EQ(data.test->size(), 2);
   EXPECT_EQ(data.train->classes(), 10);
-  EXPECT_EQ(data.train->shape(), (ImageShape{.channels = 3, .height = 32, .width = 32}));
+  EXPECT_EQ(data.train->shape(), (InputShape{.channels = 3, .height = 32, .width = 32}));
   std::vector<float> image(3072);
   for (int i = 0; i < 10; ++i) {
-    EXPECT_EQ(data.train->read(i, image), i);
+    EXPECT_EQ(as_images(*data.train).read(i, image), i);
     EXPECT_EQ(image[1030], static_cast<float>(1030 % 256) / 255.0F);
     EXPECT_EQ(image.back(), static_cast<float>(i) / 255.0F);
   }
-  EXPECT_EQ(data.test->read(1, image), 1);
+  EXPECT_EQ(as_images(*data.test).read(1, image), 1);
   EXPECT_EQ(image.back(), 11 / 255.0F);
 }
 

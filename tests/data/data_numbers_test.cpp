@@ -43,7 +43,7 @@ TEST(DataNumbers, ImagesAreThoseOfTheSecondProgram) {
     const Datasets data = open_data(one.at("data"));
     const Dataset& part = one.at("part") == "train" ? *data.train : *data.test;
     std::vector<float> image(static_cast<std::size_t>(part.shape().elements()));
-    EXPECT_EQ(part.read(one.at("index"), image), one.at("label").get<int>());
+    EXPECT_EQ(as_images(part).read(one.at("index"), image), one.at("label").get<int>());
     std::string bytes;
     for (const float value : image) {
       const auto byte = static_cast<unsigned char>(std::lround(value * 255));

@@ -50,7 +50,7 @@ void expect_sound(const Dataset& dataset) {
   ASSERT_GE(dataset.shape().elements(), 1);
   std::vector<float> image(static_cast<std::size_t>(dataset.shape().elements()));
   for (std::int64_t i = 0; i < dataset.size(); ++i) {
-    const int label = dataset.read(i, image);
+    const int label = as_images(dataset).read(i, image);
     ASSERT_TRUE(label >= 0 && label < dataset.classes());
     for (const float value : image) ASSERT_TRUE(value >= 0 && value <= 1);
   }

@@ -40,15 +40,15 @@ bool says(const std::string& message, const std::string& part) {
 void expect_good(const Datasets& data) {
   EXPECT_EQ(data.train->size(), 6);
   EXPECT_EQ(data.test->size(), 3);
-  EXPECT_EQ(data.train->shape(), (ImageShape{.channels = 1, .height = 4, .width = 5}));
+  EXPECT_EQ(data.train->shape(), (InputShape{.channels = 1, .height = 4, .width = 5}));
   EXPECT_EQ(data.train->classes(), 3);
   EXPECT_EQ(data.test->classes(), 3);
   std::vector<float> image(20);
-  EXPECT_EQ(data.train->read(5, image), 2);
+  EXPECT_EQ(as_images(*data.train).read(5, image), 2);
   for (int i = 0; i < 20; ++i) {
     EXPECT_EQ(image[static_cast<std::size_t>(i)], static_cast<float>(100 + i) / 255.0F);
   }
-  EXPECT_EQ(data.test->read(0, image), 2);
+  EXPECT_EQ(as_images(*data.test).read(0, image), 2);
   EXPECT_EQ(image[19], 19 / 255.0F);
 }
 
@@ -79,14 +79,14 @@ TEST_F(Idx, MayHaveADotInItsNames) {
 TEST_F(Idx, MayHaveChannels) {
   write_file(folder_ / "train-images-idx3-ubyte", idx({6, 2, 3, 4}, counting(144)));
   write_file(folder_ / "t10k-images-idx3-ubyte", idx({3, 2, 3, 4}, counting(72)));
-  EXPECT_EQ(open().test->shape(), (ImageShape{.channels = 2, .height = 3, .width = 4}));
+  EXPECT_EQ(open().test->shape(), (InputShape{.channels = 2, .height = 3, .width = 4}));
 }
 
 TEST_F(Idx, MayBeLargerThanOnePieceOfReading) {
   write_file(folder_ / "train-images-idx3-ubyte", idx({6, 1000, 500}, counting(3'000'000)));
   write_file(folder_ / "t10k-images-idx3-ubyte", idx({3, 1000, 500}, counting(1'500'000)));
   std::vector<float> image(500'000);
-  open().train->read(5, image);
+  as_images(*open().train).read(5, image);
   EXPECT_EQ(image.back(), ((3'000'000 - 1) % 256) / 255.0F);
 }
 

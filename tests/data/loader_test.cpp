@@ -22,12 +22,12 @@ namespace {
 using test::holds_within;
 
 // Images whose values and class tell which example they are; `before_read` may do what disks do.
-class Numbered : public Dataset {
+class Numbered : public ImageDataset {
  public:
-  explicit Numbered(std::int64_t size, ImageShape shape = {.channels = 1, .height = 2, .width = 2})
+  explicit Numbered(std::int64_t size, InputShape shape = {.channels = 1, .height = 2, .width = 2})
       : size_(size), shape_(shape) {}
   std::int64_t size() const override { return size_; }
-  ImageShape shape() const override { return shape_; }
+  InputShape shape() const override { return shape_; }
   int classes() const override { return 1000; }
   int read(std::int64_t index, std::span<float> input) const override {
     before_read(index);
@@ -41,7 +41,7 @@ class Numbered : public Dataset {
 
  private:
   std::int64_t size_;
-  ImageShape shape_;
+  InputShape shape_;
 };
 
 LoaderOptions options_for(const Dataset& dataset, int batch_size) {

@@ -19,7 +19,7 @@ using Floats = std::vector<float>;
 
 Floats image_of(const Dataset& dataset, std::int64_t index) {
   Floats image(static_cast<std::size_t>(dataset.shape().elements()));
-  dataset.read(index, image);
+  as_images(dataset).read(index, image);
   return image;
 }
 
@@ -28,12 +28,12 @@ TEST(Synthetic, HasTheSizesThatAreAskedFor) {
   EXPECT_EQ(plain.train->size(), 4096);
   EXPECT_EQ(plain.test->size(), 1024);
   EXPECT_EQ(plain.train->classes(), 10);
-  EXPECT_EQ(plain.train->shape(), ImageShape{});
+  EXPECT_EQ(plain.train->shape(), InputShape{});
   const Datasets other = open_data("synthetic:train=7,test=5,classes=3,size=9,channels=1");
   EXPECT_EQ(other.train->size(), 7);
   EXPECT_EQ(other.test->size(), 5);
   EXPECT_EQ(other.test->classes(), 3);
-  EXPECT_EQ(other.test->shape(), (ImageShape{.channels = 1, .height = 9, .width = 9}));
+  EXPECT_EQ(other.test->shape(), (InputShape{.channels = 1, .height = 9, .width = 9}));
 }
 
 TEST(Synthetic, HasAsManyExamplesOfEachClass) {
@@ -41,7 +41,7 @@ TEST(Synthetic, HasAsManyExamplesOfEachClass) {
   std::array<int, 10> counts{};
   Floats image(192);  // 3 x 8 x 8
   for (std::int64_t i = 0; i < 100; ++i) {
-    ++counts.at(static_cast<std::size_t>(data.train->read(i, image)));
+    ++counts.at(static_cast<std::size_t>(as_images(*data.train).read(i, image)));
     for (const float value : image) EXPECT_TRUE(value >= 0 && value <= 1);
   }
   for (const int count : counts) EXPECT_EQ(count, 10);

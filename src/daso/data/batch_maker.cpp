@@ -10,7 +10,7 @@
 
 namespace daso {
 
-Placement draw_placement(Augment augment, const ImageShape& shape, RandomStream random) {
+Placement draw_placement(Augment augment, const InputShape& shape, RandomStream& random) {
   Placement placement;
   if (augment == Augment::kNone) return placement;
   const int padding = shape.height / 8;
@@ -20,7 +20,7 @@ Placement draw_placement(Augment augment, const ImageShape& shape, RandomStream 
   return placement;
 }
 
-void place_image(std::span<const float> image, const ImageShape& shape,
+void place_image(std::span<const float> image, const InputShape& shape,
                  const Normalisation& normalisation, const Placement& placement,
                  std::span<float> out) {
   auto value = out.begin();
@@ -41,14 +41,24 @@ void place_image(std::span<const float> image, const ImageShape& shape,
   }
 }
 
-Normalisation completed(const Normalisation& normalisation, int channels) {
-  const auto count = static_cast<std::size_t>(channels);
-  if (normalisation.mean.empty() && normalisation.deviation.empty()) {
+void check_augment(Augment augment, const Dataset& dataset) {
+  require(augment == Augment::kNone || dataset.shape().kind == InputKind::kImage,
+          "--augment is for images, and this data is text: leave it out");
+}
+
+Normalisation completed(const Normalisation& normalisation, const InputShape& shape) {
+  const bool empty = normalisation.mean.empty() && normalisation.deviation.empty();
+  if (shape.kind == InputKind::kText) {
+    require(empty, "a normalisation is for images, and this data is text");
+    return {};
+  }
+  const auto count = static_cast<std::size_t>(shape.channels);
+  if (empty) {
     return {.mean = std::vector<float>(count, 0.0F), .deviation = std::vector<float>(count, 1.0F)};
   }
   require(normalisation.mean.size() == count && normalisation.deviation.size() == count,
           "normalisation has {} means and {} deviations, the images have {} channels",
-          normalisation.mean.size(), normalisation.deviation.size(), channels);
+          normalisation.mean.size(), normalisation.deviation.size(), shape.channels);
   for (std::size_t i = 0; i < count; ++i) {
     require(std::isfinite(normalisation.mean[i]) && std::isfinite(normalisation.deviation[i]) &&
                 normalisation.deviation[i] > 0,
@@ -58,26 +68,59 @@ Normalisation completed(const Normalisation& normalisation, int channels) {
   return normalisation;
 }
 
-Batch empty_batch(const ImageShape& shape, std::int64_t examples) {
+Batch empty_batch(const InputShape& shape, std::int64_t examples) {
+  if (shape.kind == InputKind::kText) {
+    return {.inputs = at::empty({examples, shape.width}, at::kLong),
+            .labels = at::empty({examples, shape.width}, at::kLong)};
+  }
   return {.inputs = at::empty({examples, shape.channels, shape.height, shape.width}, at::kFloat),
           .labels = at::empty({examples}, at::kLong)};
 }
 
 BatchFiller::BatchFiller(const Dataset& dataset, const Normalisation& normalisation)
-    : dataset_(dataset),
-      normalisation_(normalisation),
-      shape_(dataset.shape()),
-      image_(static_cast<std::size_t>(shape_.elements())) {}
+    : dataset_(dataset), normalisation_(normalisation), shape_(dataset.shape()) {
+  const auto elements = static_cast<std::size_t>(shape_.elements());
+  if (shape_.kind == InputKind::kText) {
+    tokens_.resize(elements + 1);
+  } else {
+    image_.resize(elements);
+  }
+}
 
-void BatchFiller::fill(Batch& batch, std::int64_t position, std::int64_t index,
-                       const Placement& placement) {
-  const int label = dataset_.read(index, image_);
+void BatchFiller::fill(Batch& batch, std::int64_t position, std::int64_t index) {
+  fill(batch, position, index, Augment::kNone, RandomStream(0));
+}
+
+void BatchFiller::fill(Batch& batch, std::int64_t position, std::int64_t index, Augment augment,
+                       RandomStream random) {
+  if (shape_.kind == InputKind::kText) return fill_text(batch, position, index);
+  fill_image(batch, position, index, augment, random);
+}
+
+void BatchFiller::fill_image(Batch& batch, std::int64_t position, std::int64_t index,
+                             Augment augment, RandomStream random) {
+  const Placement placement = draw_placement(augment, shape_, random);
+  const int label = as_images(dataset_).read(index, image_);
   require(label >= 0 && label < dataset_.classes(),
           "example {} of the dataset has class {}, which is not one of 0 ... {}", index, label,
           dataset_.classes() - 1);
   batch.labels.mutable_data_ptr<std::int64_t>()[position] = label;
   float* const first = batch.inputs.mutable_data_ptr<float>() + position * shape_.elements();
   place_image(image_, shape_, normalisation_, placement, {first, image_.size()});
+}
+
+void BatchFiller::fill_text(Batch& batch, std::int64_t position, std::int64_t index) {
+  as_text(dataset_).read(index, tokens_);
+  for (const std::int64_t token : tokens_) {
+    require(token >= 0 && token < dataset_.classes(),
+            "example {} of the dataset has token {}, which is not one of 0 ... {}", index, token,
+            dataset_.classes() - 1);
+  }
+  const std::int64_t first = position * shape_.width;
+  std::copy(tokens_.begin(), tokens_.end() - 1,
+            batch.inputs.mutable_data_ptr<std::int64_t>() + first);
+  std::copy(tokens_.begin() + 1, tokens_.end(),
+            batch.labels.mutable_data_ptr<std::int64_t>() + first);
 }
 
 }  // namespace daso

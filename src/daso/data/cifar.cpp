@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr ImageShape kShape = {.channels = 3, .height = 32, .width = 32};
+constexpr InputShape kShape = {.channels = 3, .height = 32, .width = 32};
 constexpr std::size_t kRecordBytes = 1 + 3 * 32 * 32;
 constexpr int kClasses = 10;
 

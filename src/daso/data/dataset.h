@@ -3,34 +3,83 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
+#include <vector>
+
+#include "daso/base/random.h"
 
 namespace daso {
 
-// Of one input.
-struct ImageShape {
+enum class InputKind { kImage, kText };
+
+// Of one input. A text has one channel of one row, and its length in tokens is the width.
+struct InputShape {
+  InputKind kind = InputKind::kImage;
   int channels = 3;
   int height = 32;
   int width = 32;
   std::int64_t elements() const { return std::int64_t{channels} * height * width; }
-  bool operator==(const ImageShape&) const = default;
+  bool operator==(const InputShape&) const = default;
 };
 
-// Examples that are counted from 0: an input and the number of its class. Implement it for data of
-// your own. All functions may be called by several threads at once.
+// "3x32x32", or "64 tokens".
+std::string text_of(const InputShape& shape);
+
+// Mean and standard deviation of each channel.
+struct Normalisation {
+  std::vector<float> mean;
+  std::vector<float> deviation;
+};
+
+// Examples that are counted from 0. Data of your own is an ImageDataset or a TextDataset. All
+// functions may be called by several threads at once.
 class Dataset {
  public:
   virtual ~Dataset() = default;
 
   virtual std::int64_t size() const = 0;
-  virtual ImageShape shape() const = 0;
+  virtual InputShape shape() const = 0;
+  // Of an image, or the different tokens of a text.
   virtual int classes() const = 0;
-
-  // Writes the input, channel by channel and row by row, and returns its class. Values lie in
-  // 0 ... 1 for images; the loader normalises them.
-  virtual int read(std::int64_t index, std::span<float> input) const = 0;
+  // What the data is known to need; none: it is computed from the data.
+  virtual std::optional<Normalisation> normalisation() const { return std::nullopt; }
 };
+
+// An input and the number of its class.
+class ImageDataset : public Dataset {
+ public:
+  // Writes the input, channel by channel and row by row, and returns its class. Values lie in
+  // 0 ... 1; the loader normalises them.
+  virtual int read(std::int64_t index, std::span<float> input) const = 0;
+
+  // Whether read_augmented() gives a part of the image that is drawn at random.
+  virtual bool draws_crops() const { return false; }
+  // The same for data that draws its own crop while it decodes.
+  virtual int read_augmented(std::int64_t index, RandomStream /*random*/,
+                             std::span<float> input) const {
+    return read(index, input);
+  }
+};
+
+// Tokens in order, each to be told from those before it.
+class TextDataset : public Dataset {
+ public:
+  // Writes length + 1 tokens in 0 ... classes - 1: the input, and one more, so that each of its
+  // tokens has a next.
+  virtual void read(std::int64_t index, std::span<std::int64_t> tokens) const = 0;
+  // What token i stands for, as a code point; empty: token i is the byte i.
+  virtual std::vector<std::int64_t> vocabulary() const { return {}; }
+};
+
+// A dataset as what its shape says it is. Throw std::bad_cast where it is not.
+inline const ImageDataset& as_images(const Dataset& dataset) {
+  return dynamic_cast<const ImageDataset&>(dataset);
+}
+inline const TextDataset& as_text(const Dataset& dataset) {
+  return dynamic_cast<const TextDataset&>(dataset);
+}
 
 struct Datasets {
   std::shared_ptr<const Dataset> train;

@@ -100,11 +100,10 @@ Part read_part(const fs::path& folder, const std::string& name) {
 }
 
 void check_test_part(const Part& test, const Part& train, int classes) {
-  const ImageShape found = test.images.shape;
-  const ImageShape expected = train.images.shape;
-  require(found == expected, "{}: images of {}x{}x{}, those of {} are {}x{}x{}",
-          test.images_path.string(), found.channels, found.height, found.width,
-          train.images_path.string(), expected.channels, expected.height, expected.width);
+  const InputShape found = test.images.shape;
+  const InputShape expected = train.images.shape;
+  require(found == expected, "{}: images of {}, those of {} are {}", test.images_path.string(),
+          text_of(found), train.images_path.string(), text_of(expected));
   const auto high = std::ranges::find_if(test.images.labels,
                                          [&](std::uint8_t label) { return label >= classes; });
   require(high == test.images.labels.end(),

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <ATen/core/TensorBody.h>
-
 #include <cstdint>
 #include <memory>
-#include <vector>
 
 #include "daso/base/seconds.h"
+#include "daso/data/batch.h"
 #include "daso/data/dataset.h"
 #include "daso/data/shard.h"
 
@@ -15,13 +13,8 @@ namespace daso {
 
 enum class Augment { kNone, kCrop, kCropFlip };
 
-// Mean and standard deviation of each channel.
-struct Normalisation {
-  std::vector<float> mean;
-  std::vector<float> deviation;
-};
-
-// Of (at most the first 10000 of) a dataset. A channel without any variation has deviation 1.
+// What the dataset is known to need, else of (at most the first 10000 of) its images. A channel
+// without any variation has deviation 1. Empty for texts.
 Normalisation normalisation_of(const Dataset& dataset);
 
 struct LoaderOptions {
@@ -32,11 +25,6 @@ struct LoaderOptions {
   Augment augment = Augment::kNone;  // crop: padded by 1/8 of the height, like 4 of 32
   Normalisation normalisation;       // empty: values as they are
   Seconds limit{300};                // next() waits so long for a batch and then throws
-};
-
-struct Batch {
-  at::Tensor inputs;  // float32 [batch, channels, height, width]
-  at::Tensor labels;  // int64 [batch]
 };
 
 // Prepares the batches of one rank in the background. Randomness of an example comes from (seed,
@@ -63,10 +51,5 @@ class Loader {
   struct Body;
   std::unique_ptr<Body> body_;
 };
-
-// The examples of a rank's part of a dataset in order, without augmentation, for evaluation:
-// batches of at most batch_size; every example is in exactly one rank's part.
-std::vector<Batch> evaluation_batches(const Dataset& dataset, int batch_size, int rank, int ranks,
-                                      const Normalisation& normalisation);
 
 }  // namespace daso

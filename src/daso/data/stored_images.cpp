@@ -18,7 +18,7 @@ StoredImages::StoredImages(Images images, int classes)
 
 std::int64_t StoredImages::size() const { return static_cast<std::int64_t>(images_.labels.size()); }
 
-ImageShape StoredImages::shape() const { return images_.shape; }
+InputShape StoredImages::shape() const { return images_.shape; }
 
 int StoredImages::classes() const { return classes_; }
 

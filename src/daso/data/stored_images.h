@@ -10,18 +10,18 @@ namespace daso {
 
 // Images of one byte per value, all in memory.
 struct Images {
-  ImageShape shape;
+  InputShape shape;
   std::vector<std::uint8_t> values;  // image by image
   std::vector<std::uint8_t> labels;
 };
 
-class StoredImages final : public Dataset {
+class StoredImages final : public ImageDataset {
  public:
   // As many values as labels and shape say; labels below classes.
   StoredImages(Images images, int classes);
 
   std::int64_t size() const override;
-  ImageShape shape() const override;
+  InputShape shape() const override;
   int classes() const override;
   int read(std::int64_t index, std::span<float> input) const override;
 

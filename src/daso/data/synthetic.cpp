@@ -132,7 +132,7 @@ class Patterns {
     }
   }
 
-  const ImageShape& shape() const { return shape_; }
+  const InputShape& shape() const { return shape_; }
   std::span<const std::int16_t> of(int label, int number) const {
     const auto elements = static_cast<std::size_t>(shape_.elements());
     return std::span(values_).subspan(
@@ -140,11 +140,11 @@ class Patterns {
   }
 
  private:
-  ImageShape shape_;
+  InputShape shape_;
   std::vector<std::int16_t> values_;
 };
 
-class Synthetic final : public Dataset {
+class Synthetic final : public ImageDataset {
  public:
   Synthetic(const SyntheticOptions& options, std::shared_ptr<const Patterns> patterns,
             Purpose purpose)
@@ -160,12 +160,12 @@ class Synthetic final : public Dataset {
   }
 
   std::int64_t size() const override { return size_; }
-  ImageShape shape() const override { return patterns_->shape(); }
+  InputShape shape() const override { return patterns_->shape(); }
   int classes() const override { return classes_; }
 
   int read(std::int64_t index, std::span<float> input) const override {
     DASO_ASSERT(index >= 0 && index < size_);
-    const ImageShape shape = patterns_->shape();
+    const InputShape shape = patterns_->shape();
     DASO_ASSERT(std::cmp_equal(input.size(), shape.elements()));
     RandomStream random{seed_, purpose_, static_cast<std::uint64_t>(index)};
     const int label = static_cast<int>(index % classes_);

@@ -5,13 +5,14 @@
 
 namespace daso {
 
-Score evaluate(Network& network, const std::vector<Batch>& own_part, Communicator& ranks,
-               Seconds limit) {
+Score evaluate(Network& network, EvaluationLoader& own_part, Communicator& ranks, Seconds limit) {
   const at::NoGradGuard no_grad;
   const bool was_training = network.is_training();
   network.eval();
   at::Tensor totals = at::zeros({3}, at::kDouble);  // loss, right labels, all labels
-  for (const Batch& batch : own_part) {
+  own_part.start();
+  for (std::int64_t i = 0; i < own_part.batches(); ++i) {
+    const Batch batch = own_part.next();
     const at::Tensor scores = network.forward(batch.inputs).flatten(0, -2);
     const at::Tensor labels = batch.labels.flatten();
     const at::Tensor loss =

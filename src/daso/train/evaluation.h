@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <vector>
-
 #include "daso/comm/world.h"
-#include "daso/data/loader.h"
+#include "daso/data/evaluation_loader.h"
 #include "daso/model/network.h"
 
 namespace daso {
@@ -17,7 +15,6 @@ struct Score {
 
 // The score of a model on all examples, each rank doing its part; the same on all ranks
 // but for the time they waited.
-Score evaluate(Network& network, const std::vector<Batch>& own_part, Communicator& ranks,
-               Seconds limit);
+Score evaluate(Network& network, EvaluationLoader& own_part, Communicator& ranks, Seconds limit);
 
 }  // namespace daso

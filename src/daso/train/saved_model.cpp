@@ -3,6 +3,8 @@
 
 #include <ATen/ATen.h>
 
+#include <iterator>
+
 #include "daso/base/error.h"
 #include "daso/model/flat_model.h"
 #include "daso/model/safetensors.h"
@@ -14,21 +16,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr std::int64_t kNumbersBeforeTexts = 4;  // of a shape, when all inputs were images
+
 std::vector<float> floats_in(const State& state, const std::string& name) {
   const at::Tensor values = tensor_in(state, name).to(at::kFloat).contiguous();
   const float* first = values.const_data_ptr<float>();
   return {first, first + values.numel()};
-}
-
-std::vector<int> integers_in(const State& state, const std::string& name, std::int64_t number) {
-  const at::Tensor& values = tensor_in(state, name);
-  require(values.numel() == number && values.scalar_type() == at::kLong,
-          "'{}' of a saved input has {} numbers, not {}", name, values.numel(), number);
-  std::vector<int> integers;
-  for (std::int64_t i = 0; i < number; ++i) {
-    integers.push_back(static_cast<int>(values[i].item<std::int64_t>()));
-  }
-  return integers;
 }
 
 // The trainable parameters become their averages.
@@ -39,34 +32,70 @@ void take_average(State& tensors, const State& common, const fs::path& checkpoin
   for (const auto& [name, tensor] : average) tensors[name] = tensor;
 }
 
+std::vector<std::int64_t> integers_in(const State& state, const std::string& name) {
+  const at::Tensor values = tensor_in(state, name).to(at::kLong).contiguous();
+  const std::int64_t* first = values.const_data_ptr<std::int64_t>();
+  return {first, first + values.numel()};
+}
+
+TransformerSizes sizes_in(const std::vector<std::int64_t>& numbers) {
+  require(numbers.size() == 3, "'transformer' of a saved input has {} numbers, not 3",
+          numbers.size());
+  return {.layers = static_cast<int>(numbers[0]),
+          .embedding = static_cast<int>(numbers[1]),
+          .heads = static_cast<int>(numbers[2])};
+}
+
+InputKind kind_of(std::int64_t number) {
+  require(number == 0 || number == 1, "a saved input is of kind {}, which is neither 0 nor 1",
+          number);
+  return number == 0 ? InputKind::kImage : InputKind::kText;
+}
+
 }  // namespace
 
 ModelInput input_of(const Dataset& data, const Normalisation& normalisation,
                     const TransformerSizes& transformer) {
-  return {.shape = data.shape(),
-          .classes = data.classes(),
-          .normalisation = normalisation,
-          .transformer = transformer};
+  ModelInput input{
+      .shape = data.shape(), .classes = data.classes(), .normalisation = normalisation};
+  if (input.shape.kind == InputKind::kText) {
+    input.vocabulary = as_text(data).vocabulary();
+    input.transformer = transformer;
+  }
+  return input;
 }
 
 State state_of(const ModelInput& input) {
-  const ImageShape& shape = input.shape;
-  const TransformerSizes& sizes = input.transformer;
-  return {
-      {"transformer", at::tensor({sizes.layers, sizes.embedding, sizes.heads}, at::kLong)},
-      {"shape", at::tensor({shape.channels, shape.height, shape.width, input.classes}, at::kLong)},
+  const InputShape& shape = input.shape;
+  const bool text = shape.kind == InputKind::kText;
+  State state = {
+      {"shape", at::tensor({shape.channels, shape.height, shape.width, input.classes, text ? 1 : 0},
+                           at::kLong)},
       {"mean", at::tensor(input.normalisation.mean)},
       {"deviation", at::tensor(input.normalisation.deviation)}};
+  if (text) {
+    const TransformerSizes& sizes = input.transformer;
+    state["vocabulary"] = at::tensor(input.vocabulary, at::kLong);
+    state["transformer"] = at::tensor({sizes.layers, sizes.embedding, sizes.heads}, at::kLong);
+  }
+  return state;
 }
 
 ModelInput input_in(const State& state) {
-  const std::vector<int> shape = integers_in(state, "shape", 4);
-  ModelInput input{.shape = {.channels = shape[0], .height = shape[1], .width = shape[2]},
-                   .classes = shape[3],
-                   .normalisation = {floats_in(state, "mean"), floats_in(state, "deviation")}};
-  if (state.contains("transformer")) {  // older checkpoints have none
-    const std::vector<int> sizes = integers_in(state, "transformer", 3);
-    input.transformer = {.layers = sizes[0], .embedding = sizes[1], .heads = sizes[2]};
+  const std::vector<std::int64_t> numbers = integers_in(state, "shape");
+  require(
+      std::ssize(numbers) == kNumbersBeforeTexts || std::ssize(numbers) == kNumbersBeforeTexts + 1,
+      "'shape' of a saved input has {} numbers, not {}", numbers.size(), kNumbersBeforeTexts + 1);
+  const auto number = [&](std::size_t i) { return static_cast<int>(numbers[i]); };
+  const InputKind kind =
+      std::ssize(numbers) > kNumbersBeforeTexts ? kind_of(numbers.back()) : InputKind::kImage;
+  ModelInput input{
+      .shape = {.kind = kind, .channels = number(0), .height = number(1), .width = number(2)},
+      .classes = number(3),
+      .normalisation = {floats_in(state, "mean"), floats_in(state, "deviation")}};
+  if (kind == InputKind::kText) {
+    input.vocabulary = integers_in(state, "vocabulary");
+    input.transformer = sizes_in(integers_in(state, "transformer"));
   }
   return input;
 }
@@ -94,8 +123,9 @@ SavedModel load_saved(const fs::path& path, const Choice& choice) {
 }
 
 std::shared_ptr<Network> network_of(const SavedModel& saved) {
-  const ImageShape& shape = saved.input.shape;
+  const InputShape& shape = saved.input.shape;
   auto network = make_network({.name = saved.name,
+                               .text = shape.kind == InputKind::kText,
                                .channels = shape.channels,
                                .height = shape.height,
                                .width = shape.width,

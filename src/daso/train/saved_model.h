@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <vector>
 
 #include "daso/data/loader.h"
 #include "daso/model/network.h"
@@ -13,10 +15,11 @@ namespace daso {
 // What a network expects at its input, how many classes it tells apart, and its sizes where they
 // are asked for.
 struct ModelInput {
-  ImageShape shape;
+  InputShape shape;
   int classes = 0;
-  Normalisation normalisation;
-  TransformerSizes transformer;
+  Normalisation normalisation;           // empty for texts
+  std::vector<std::int64_t> vocabulary;  // of a text of characters; empty: bytes, or images
+  TransformerSizes transformer;          // of a text
 };
 
 ModelInput input_of(const Dataset& data, const Normalisation& normalisation,

@@ -28,8 +28,9 @@ std::shared_ptr<Network> network_for(const TrainOptions& options, const Dataset&
   static std::mutex mutex;
   const std::lock_guard lock(mutex);
   torch::manual_seed(options.seed);
-  const ImageShape shape = data.shape();
+  const InputShape shape = data.shape();
   auto network = make_network({.name = options.model,
+                               .text = shape.kind == InputKind::kText,
                                .channels = shape.channels,
                                .height = shape.height,
                                .width = shape.width,
@@ -82,8 +83,11 @@ Trainer::Body::Body(World& the_world, const TrainOptions& the_options)
       strategy(make_strategy(world, model, *optimizer,
                              strategy_options(options, course, world.topology().nodes()))),
       team(team_of(world, options.strategy)),
-      test_part(evaluation_batches(*data.test, kEvaluationBatch, team.rank(), team.size(),
-                                   loading.normalisation)),
+      test_part(data.test, {.batch_size = kEvaluationBatch,
+                            .rank = team.rank(),
+                            .ranks = team.size(),
+                            .threads = options.loader_threads,
+                            .normalisation = loading.normalisation}),
       control(world),
       checkpoints(world, options.out / "checkpoints", options.keep),
       lateness(static_cast<std::size_t>(world.size())) {

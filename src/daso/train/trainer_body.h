@@ -5,6 +5,8 @@
 #include <optional>
 #include <vector>
 
+#include "daso/data/evaluation_loader.h"
+#include "daso/data/loader.h"
 #include "daso/metrics/trace.h"
 #include "daso/model/flat_model.h"
 #include "daso/optim/loss_scaler.h"
@@ -66,7 +68,7 @@ struct Trainer::Body {
   Course course;
   std::unique_ptr<Strategy> strategy;
   Communicator& team;  // the ranks that train one model together: they are evaluated together
-  std::vector<Batch> test_part;
+  EvaluationLoader test_part;
   Control control;
   CheckpointWriter checkpoints;
   std::optional<Trace> trace;

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "daso/base/seconds.h"
+#include "daso/data/batch.h"
+#include "daso/data/dataset.h"
+
+namespace daso {
+
+struct EvaluationOptions {
+  int batch_size = 256;  // at most
+  int rank = 0;
+  int ranks = 1;
+  int threads = 1;              // that prepare batches ahead
+  Normalisation normalisation;  // empty: values as they are
+  Seconds limit{300};           // next() waits so long for a batch and then throws
+};
+
+// The examples of a rank's part of a dataset in order, without augmentation. Every example is in
+// exactly one rank's part. Batches are prepared in the background, a few at a time.
+class EvaluationLoader {
+ public:
+  // Throws ConfigError where the options do not fit the dataset.
+  EvaluationLoader(std::shared_ptr<const Dataset> dataset, const EvaluationOptions& options);
+  EvaluationLoader(const EvaluationLoader&) = delete;
+  EvaluationLoader& operator=(const EvaluationLoader&) = delete;
+  ~EvaluationLoader();
+
+  // 0 where there are more ranks than examples.
+  std::int64_t batches() const;
+  // Begins the part from its beginning; any number of times.
+  void start();
+  // The next one, batches() times after start(). Throws what reading it threw.
+  Batch next();
+
+ private:
+  struct Body;
+  std::unique_ptr<Body> body_;
+};
+
+}  // namespace daso
