@@ -37,7 +37,7 @@ Precision precision_of(const std::string& name) { return find_precision(name).va
 
 void add_data_flags(CLI::App& app, TrainOptions& o) {
   Flags flags(app);
-  app.add_option("--data", o.data, "synthetic, idx:DIR, cifar10:DIR")->capture_default_str();
+  app.add_option("--data", o.data, join(data_kinds(), ", "))->capture_default_str();
   app.add_option("--model", o.model, join(network_names(), ", "))->capture_default_str();
   flags.count("--layers", "Of --model transformer (2)", o.layers, 1);
   flags.count("--embedding", "Of --model transformer: numbers for a token (128)", o.embedding, 1);

@@ -86,8 +86,10 @@ struct Datasets {
   std::shared_ptr<const Dataset> test;
 };
 
-// What --data takes: synthetic[:key=value,...], idx:DIR or cifar10:DIR (docs/data.md). Throws
-// ConfigError naming the key, or the file and what is wrong with it.
+// What --data takes: "synthetic", "idx:DIR" and so on (docs/data.md).
+std::vector<std::string> data_kinds();
+
+// Opens one of these. Throws ConfigError naming the key, or the file and what is wrong with it.
 Datasets open_data(const std::string& text);
 
 }  // namespace daso

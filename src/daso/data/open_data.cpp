@@ -10,22 +10,32 @@
 #include "daso/data/dataset.h"
 #include "daso/data/idx.h"
 #include "daso/data/synthetic.h"
+#include "daso/data/text_file.h"
 
 namespace daso {
 namespace {
 
 struct Kind {
   const char* name;
+  const char* usage;
   Datasets (*open)(const std::string& rest);
 };
 
-constexpr std::array<Kind, 3> kKinds = {{
-    {"synthetic", [](const std::string& rest) { return open_synthetic(parse_synthetic(rest)); }},
-    {"idx", [](const std::string& rest) { return open_idx(rest); }},
-    {"cifar10", [](const std::string& rest) { return open_cifar10(rest); }},
+constexpr std::array<Kind, 4> kKinds = {{
+    {"synthetic", "synthetic",
+     [](const std::string& rest) { return open_synthetic(parse_synthetic(rest)); }},
+    {"idx", "idx:DIR", [](const std::string& rest) { return open_idx(rest); }},
+    {"cifar10", "cifar10:DIR", [](const std::string& rest) { return open_cifar10(rest); }},
+    {"text", "text:FILE", [](const std::string& rest) { return open_text(parse_text(rest)); }},
 }};
 
 }  // namespace
+
+std::vector<std::string> data_kinds() {
+  std::vector<std::string> usages;
+  for (const Kind& kind : kKinds) usages.emplace_back(kind.usage);
+  return usages;
+}
 
 Datasets open_data(const std::string& text) {
   const std::size_t colon = text.find(':');
@@ -37,9 +47,9 @@ Datasets open_data(const std::string& text) {
     names.emplace_back(kind.name);
   }
   const std::optional<std::string> meant = nearest(name, names);
-  throw ConfigError(fmt::format("there is no data of kind '{}'; {}", name,
-                                meant ? fmt::format("did you mean '{}'?", *meant)
-                                      : "kinds: synthetic, idx:DIR, cifar10:DIR"));
+  throw ConfigError(fmt::format(
+      "there is no data of kind '{}'; {}", name,
+      meant ? fmt::format("did you mean '{}'?", *meant) : "kinds: " + join(data_kinds(), ", ")));
 }
 
 }  // namespace daso

@@ -3,18 +3,15 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <cstdlib>
 #include <limits>
 #include <memory>
-#include <optional>
-#include <set>
 #include <utility>
 
 #include "daso/base/error.h"
 #include "daso/base/random.h"
-#include "daso/base/text.h"
+#include "daso/data/key_values.h"
 #include "daso/data/stored_images.h"
 
 namespace daso {
@@ -28,57 +25,7 @@ constexpr int kUnit = 256;      // what stands for 1 in fractions and contrasts
 constexpr std::int64_t kMostValues = std::int64_t{1} << 26;  // of all patterns together
 enum Purpose : std::uint64_t { kPattern = 2, kTrain = 3, kTest = 4 };
 
-struct Key {
-  const char* name;
-  std::int64_t SyntheticOptions::*field;
-  std::int64_t least;
-  std::int64_t most;
-};
-
 constexpr std::int64_t kMostExamples = 1'000'000'000;
-constexpr std::array<Key, 6> kKeys = {{
-    {"train", &SyntheticOptions::train, 1, kMostExamples},
-    {"test", &SyntheticOptions::test, 1, kMostExamples},
-    {"classes", &SyntheticOptions::classes, 2, 1000},
-    {"size", &SyntheticOptions::size, 8, 1024},
-    {"channels", &SyntheticOptions::channels, 1, 64},
-    {"seed", &SyntheticOptions::seed, 0, std::numeric_limits<std::int64_t>::max()},
-}};
-
-std::vector<std::string> key_names() {
-  std::vector<std::string> names = {"noise"};
-  for (const Key& key : kKeys) names.emplace_back(key.name);
-  return names;
-}
-
-double parse_noise(const std::string& text) {
-  double value = -1;
-  const char* const end = text.data() + text.size();
-  const auto [stop, problem] = std::from_chars(text.data(), end, value);
-  require(problem == std::errc() && stop == end && value >= 0 && value <= 1,
-          "synthetic data: noise must lie in 0 ... 1, got '{}'", text);
-  return value;
-}
-
-void set(SyntheticOptions& options, const std::string& name, const std::string& text) {
-  if (name == "noise") {
-    options.noise = parse_noise(text);
-    return;
-  }
-  const auto* const key =
-      std::ranges::find_if(kKeys, [&](const Key& one) { return one.name == name; });
-  if (key == kKeys.end()) {
-    const std::optional<std::string> meant = nearest(name, key_names());
-    throw ConfigError(fmt::format(
-        "synthetic data has no '{}'; {}", name,
-        meant ? fmt::format("did you mean '{}'?", *meant) : "it has " + join(key_names(), ", ")));
-  }
-  const std::optional<std::int64_t> value = parse_integer(text);
-  require(value && *value >= key->least && *value <= key->most,
-          "synthetic data: {} must be a whole number in {} ... {}, got '{}'", name, key->least,
-          key->most, text);
-  options.*(key->field) = *value;
-}
 
 // f^2 (3 - 2 f), in units.
 int smooth(int fraction) {
@@ -223,15 +170,15 @@ class Synthetic final : public ImageDataset {
 
 SyntheticOptions parse_synthetic(const std::string& text) {
   SyntheticOptions options;
-  std::set<std::string> seen;
-  for (const std::string& part : split(text, ',')) {
-    const std::size_t sign = part.find('=');
-    require(sign != std::string::npos, "synthetic data: '{}' is not key=value; keys: {}", part,
-            join(key_names(), ", "));
-    const std::string name = part.substr(0, sign);
-    set(options, name, part.substr(sign + 1));
-    require(seen.insert(name).second, "synthetic data: {} is given twice", name);
-  }
+  KeyValues keys("synthetic data");
+  keys.fraction("noise", options.noise);
+  keys.whole_number("train", options.train, 1, kMostExamples);
+  keys.whole_number("test", options.test, 1, kMostExamples);
+  keys.whole_number("classes", options.classes, 2, 1000);
+  keys.whole_number("size", options.size, 8, 1024);
+  keys.whole_number("channels", options.channels, 1, 64);
+  keys.whole_number("seed", options.seed, 0, std::numeric_limits<std::int64_t>::max());
+  keys.read(text);
   return options;
 }
 
