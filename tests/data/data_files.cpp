@@ -14,6 +14,18 @@ namespace daso::test {
 
 namespace fs = std::filesystem;
 
+namespace {
+
+// Labels and 3 x 32 x 32 values, of which the last tells it from others.
+void append_record(Bytes& bytes, const Bytes& labels, std::uint8_t last) {
+  bytes.insert(bytes.end(), labels.begin(), labels.end());
+  const Bytes values = counting(3072);
+  bytes.insert(bytes.end(), values.begin(), values.end());
+  bytes.back() = last;
+}
+
+}  // namespace
+
 DataFolder::DataFolder()
     : folder_(fs::temp_directory_path() /
               fmt::format("daso_data_{}_{}", ::getpid(),
@@ -89,13 +101,22 @@ void write_cifar_folder(const fs::path& folder) {
                            "data_batch_4.bin", "data_batch_5.bin", "test_batch.bin"}) {
     Bytes bytes;
     for (int i = 0; i < 2; ++i, ++record) {
-      bytes.push_back(record % 10);
-      const Bytes values = counting(3072);
-      bytes.insert(bytes.end(), values.begin(), values.end());
-      bytes.back() = record;  // tells it from the others
+      append_record(bytes, {static_cast<std::uint8_t>(record % 10)}, record);
     }
     write_file(folder / name, bytes);
   }
+}
+
+void write_cifar100_folder(const fs::path& folder) {
+  Bytes train;
+  for (std::uint8_t record = 0; record < 6; ++record) {
+    append_record(train, {record, static_cast<std::uint8_t>(99 - record)}, record);
+  }
+  write_file(folder / "train.bin", train);
+  Bytes test;
+  append_record(test, {19, 0}, 6);
+  append_record(test, {0, 99}, 7);
+  write_file(folder / "test.bin", test);
 }
 
 std::string refusal(const std::function<void()>& call) {

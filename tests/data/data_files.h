@@ -36,6 +36,9 @@ Bytes gzip(const Bytes& bytes);
 void write_idx_folder(const std::filesystem::path& folder, const std::string& ending = "");
 // Six good files: 2 records in each, the label of record i of the whole is i % 10.
 void write_cifar_folder(const std::filesystem::path& folder);
+// Two good files: 6 records with the coarse labels 0 ... 5 and the fine ones 99 ... 94, and two to
+// test with, of the fine labels 0 and 99.
+void write_cifar100_folder(const std::filesystem::path& folder);
 
 // What the ConfigError says that the call throws; a failed test if it throws none.
 std::string refusal(const std::function<void()>& call);

@@ -101,6 +101,12 @@ TEST_F(Hostile, CifarFilesAreRefusedOrSound) {
   EXPECT_TRUE(count > 500 && count < 2000) << count;
 }
 
+TEST_F(Hostile, Cifar100FilesAreRefusedOrSound) {
+  test::write_cifar100_folder(folder_);
+  const int count = refused("cifar100", 2000);
+  EXPECT_TRUE(count > 500 && count < 2000) << count;
+}
+
 TEST(HostileText, OfDataIsRefusedOrUnderstood) {
   RandomStream random{11};
   int count = 0;

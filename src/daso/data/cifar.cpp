@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "daso/base/error.h"
+#include "daso/base/text.h"
 #include "daso/data/byte_reader.h"
 #include "daso/data/folder.h"
 #include "daso/data/stored_images.h"
@@ -17,48 +18,88 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr InputShape kShape = {.channels = 3, .height = 32, .width = 32};
-constexpr std::size_t kRecordBytes = 1 + 3 * 32 * 32;
-constexpr int kClasses = 10;
+constexpr std::size_t kValues = 3 * 32 * 32;
 
-void append_file(Images& images, const fs::path& path) {
+// How one of the two lies on disk.
+struct Layout {
+  std::string name;
+  std::string usage;
+  std::string archive;      // the folder that its archive has
+  std::string python_file;  // that only the Python version has
+  std::size_t labels;       // bytes before the values, the last of which is the class
+  std::string record;       // the same in words
+  int classes;
+  std::vector<std::string> train;
+  std::string test;
+
+  std::size_t record_bytes() const { return labels + kValues; }
+};
+
+Layout cifar10() {
+  return {.name = "CIFAR-10",
+          .usage = "cifar10:DIR",
+          .archive = "cifar-10-batches-bin",
+          .python_file = "data_batch_1",
+          .labels = 1,
+          .record = "a label and 3x32x32 values",
+          .classes = 10,
+          .train = {"data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin", "data_batch_4.bin",
+                    "data_batch_5.bin"},
+          .test = "test_batch.bin"};
+}
+
+Layout cifar100() {
+  return {.name = "CIFAR-100",
+          .usage = "cifar100:DIR",
+          .archive = "cifar-100-binary",
+          .python_file = "train",
+          .labels = 2,
+          .record = "two labels and 3x32x32 values",
+          .classes = 100,
+          .train = {"train.bin"},
+          .test = "test.bin"};
+}
+
+void append_file(Images& images, const fs::path& path, const Layout& layout) {
   const std::vector<std::uint8_t> bytes = ByteReader(path).take_rest();
-  require(!bytes.empty() && bytes.size() % kRecordBytes == 0,
-          "{}: {} bytes, expected a multiple of {} (a label and 3x32x32 values); the file is "
-          "truncated or not of CIFAR-10",
-          path.string(), bytes.size(), kRecordBytes);
-  for (std::size_t at = 0; at < bytes.size(); at += kRecordBytes) {
-    const std::uint8_t label = bytes[at];
-    require(label < kClasses, "{}: label {} of record {} is out of range: CIFAR-10 has 0 ... {}",
-            path.string(), label, at / kRecordBytes, kClasses - 1);
+  const std::size_t record_bytes = layout.record_bytes();
+  require(!bytes.empty() && bytes.size() % record_bytes == 0,
+          "{}: {} bytes, expected a multiple of {} ({}); the file is truncated or not of {}",
+          path.string(), bytes.size(), record_bytes, layout.record, layout.name);
+  for (std::size_t at = 0; at < bytes.size(); at += record_bytes) {
+    const std::uint8_t label = bytes[at + layout.labels - 1];
+    require(label < layout.classes, "{}: label {} of record {} is out of range: {} has 0 ... {}",
+            path.string(), label, at / record_bytes, layout.name, layout.classes - 1);
     images.labels.push_back(label);
-    const auto record = bytes.begin() + static_cast<std::ptrdiff_t>(at);
-    images.values.insert(images.values.end(), record + 1, record + kRecordBytes);
+    const auto values = bytes.begin() + static_cast<std::ptrdiff_t>(at + layout.labels);
+    images.values.insert(images.values.end(), values, values + kValues);
   }
 }
 
 std::shared_ptr<const Dataset> read_files(const fs::path& folder,
-                                          const std::vector<std::string>& names) {
+                                          const std::vector<std::string>& names,
+                                          const Layout& layout) {
   Images images{.shape = kShape};
-  for (const std::string& name : names) append_file(images, first_there(folder, {name}));
-  return std::make_shared<StoredImages>(std::move(images), kClasses);
+  for (const std::string& name : names) append_file(images, first_there(folder, {name}), layout);
+  return std::make_shared<StoredImages>(std::move(images), layout.classes);
+}
+
+Datasets open_cifar(const fs::path& asked, const Layout& layout) {
+  require_folder(asked, layout.usage);
+  std::error_code problem;
+  const fs::path inside = asked / layout.archive;
+  const fs::path folder = fs::is_directory(inside, problem) ? inside : asked;
+  require(!fs::exists(folder / layout.python_file, problem),
+          "{}: holds the Python version of {}; the binary version is needed ({}, {})",
+          folder.string(), layout.name, join(layout.train, ", "), layout.test);
+  return {.train = read_files(folder, layout.train, layout),
+          .test = read_files(folder, {layout.test}, layout)};
 }
 
 }  // namespace
 
-Datasets open_cifar10(const fs::path& asked) {
-  require_folder(asked, "cifar10:DIR");
-  std::error_code problem;
-  const fs::path inside = asked / "cifar-10-batches-bin";
-  const fs::path folder = fs::is_directory(inside, problem) ? inside : asked;
-  require(!fs::exists(folder / "data_batch_1", problem),
-          "{}: holds the Python version of CIFAR-10; the binary version is needed "
-          "(data_batch_1.bin ... data_batch_5.bin, test_batch.bin)",
-          folder.string());
-  std::vector<std::string> train;
-  for (int number = 1; number <= 5; ++number) {
-    train.push_back(fmt::format("data_batch_{}.bin", number));
-  }
-  return {.train = read_files(folder, train), .test = read_files(folder, {"test_batch.bin"})};
-}
+Datasets open_cifar10(const fs::path& folder) { return open_cifar(folder, cifar10()); }
+
+Datasets open_cifar100(const fs::path& folder) { return open_cifar(folder, cifar100()); }
 
 }  // namespace daso

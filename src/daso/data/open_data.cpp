@@ -21,11 +21,12 @@ struct Kind {
   Datasets (*open)(const std::string& rest);
 };
 
-constexpr std::array<Kind, 4> kKinds = {{
+constexpr std::array<Kind, 5> kKinds = {{
     {"synthetic", "synthetic",
      [](const std::string& rest) { return open_synthetic(parse_synthetic(rest)); }},
     {"idx", "idx:DIR", [](const std::string& rest) { return open_idx(rest); }},
     {"cifar10", "cifar10:DIR", [](const std::string& rest) { return open_cifar10(rest); }},
+    {"cifar100", "cifar100:DIR", [](const std::string& rest) { return open_cifar100(rest); }},
     {"text", "text:FILE", [](const std::string& rest) { return open_text(parse_text(rest)); }},
 }};
 
