@@ -16,6 +16,8 @@ required python3-venv       ensurepip              the Python packages
 required libcli11-dev       CLI/CLI.hpp            the command line
 required nlohmann-json3-dev nlohmann/json.hpp      JSON
 required zlib1g-dev         zlib.h                 packed data files
+required libjpeg-dev        jpeglib.h              JPEG images
+required libpng-dev         png.h                  PNG images
 required libgtest-dev       gtest/gtest.h          the tests
 optional libopenmpi-dev     mpicxx                 backend mpi
 optional openmpi-bin        mpirun                 backend mpi

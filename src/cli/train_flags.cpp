@@ -15,7 +15,14 @@ constexpr double kMegabyte = 1 << 20;
 
 constexpr std::array kAugments = {std::pair{"none", Augment::kNone},
                                   std::pair{"crop", Augment::kCrop},
-                                  std::pair{"crop+flip", Augment::kCropFlip}};
+                                  std::pair{"crop+flip", Augment::kCropFlip},
+                                  std::pair{"resized-crop+flip", Augment::kResizedCropFlip}};
+
+std::vector<std::string> augment_names() {
+  std::vector<std::string> names;
+  for (const auto& [name, augment] : kAugments) names.emplace_back(name);
+  return names;
+}
 
 Augment augment_of(const std::string& name) {
   for (const auto& [known, augment] : kAugments) {
@@ -53,8 +60,10 @@ void add_data_flags(CLI::App& app, TrainOptions& o) {
       ->default_str(std::to_string(o.batch_size));
   flags.count("--accumulate", "Backwards per step", o.accumulate, 1)
       ->default_str(std::to_string(o.accumulate));
-  flags.choice("--augment", o.augment, {"none", "crop", "crop+flip"}, augment_of)
+  flags.choice("--augment", o.augment, augment_names(), augment_of)
       ->default_str(name_of(o.augment));
+  app.add_flag("--skip-bad-images", o.skip_bad_images,
+               "Of images:DIR: the next image of its class replaces a damaged one");
   flags.choice("--uneven", o.uneven, {"drop", "wrap"}, uneven_of)->default_str("drop");
   app.add_option("--seed", o.seed, "Of parameters, shuffles and random rounding")
       ->capture_default_str();
@@ -251,6 +260,7 @@ Configuration configuration_of(const TrainOptions& o) {
   put_if("wire", o.wire, name);
   put("bucket-mb", static_cast<double>(o.bucket_elements) * sizeof(float) / kMegabyte);
   put("augment", name_of(o.augment));
+  if (o.skip_bad_images) put("skip-bad-images", o.skip_bad_images);
   put("uneven", o.uneven == Uneven::kDrop ? "drop" : "wrap");
   put("seed", o.seed);
   put("threads", o.threads);

@@ -34,6 +34,12 @@ TEST(Image, IsNormalisedMovedAndMirrored) {
   EXPECT_EQ(placed(image, {.down = -1, .right = 1}, none), (Floats{0, 4, 5, 0, 0, 0}));
   EXPECT_EQ(placed(image, {.right = -2}, none), (Floats{3, 0, 0, 6, 0, 0}));
   EXPECT_EQ(placed(image, {.mirrored = true}, none), (Floats{3, 2, 1, 6, 5, 4}));
+  // Moved, then mirrored.
+  EXPECT_EQ(placed(image, {.right = 1, .mirrored = true}, none), (Floats{2, 1, 0, 5, 4, 0}));
+  EXPECT_EQ(placed(image, {.right = -1, .mirrored = true}, none), (Floats{0, 3, 2, 0, 6, 5}));
+  EXPECT_EQ(placed(image, {.down = 1, .right = 2, .mirrored = true}, none),
+            (Floats{0, 0, 0, 1, 0, 0}));
+  EXPECT_EQ(placed(image, {.right = 3}, none), (Floats{0, 0, 0, 0, 0, 0}));
   // What comes in is the mean, which normalisation makes 0.
   EXPECT_EQ(placed(image, {.right = 1}, half), (Floats{0, 0, 0.5, 0, 1.5, 2}));
 }
@@ -62,6 +68,17 @@ TEST(Placement, CropsByAnEighthInAllDirections) {
   EXPECT_NEAR(mirrored, 4500, 5 * 48);
   const Placement still = drawn(Augment::kNone, shape, RandomStream{1});
   EXPECT_TRUE(still.down == 0 && still.right == 0 && !still.mirrored);
+}
+
+TEST(Placement, LeavesResizedCropsToTheDataset) {
+  int mirrored = 0;
+  for (std::uint64_t i = 0; i < 9000; ++i) {
+    const Placement placement = drawn(
+        Augment::kResizedCropFlip, {.channels = 3, .height = 32, .width = 32}, RandomStream{2, i});
+    EXPECT_TRUE(placement.down == 0 && placement.right == 0);
+    mirrored += placement.mirrored ? 1 : 0;
+  }
+  EXPECT_NEAR(mirrored, 4500, 5 * 48);
 }
 
 // Two channels: index and 7.

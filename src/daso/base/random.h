@@ -27,6 +27,9 @@ class RandomStream {
     return value % bound;
   }
 
+  // 0 to below 1, a multiple of 2^-53.
+  double fraction() { return static_cast<double>(next() >> 11) * 0x1p-53; }
+
   // -reach ... reach
   int around(int reach) {
     return static_cast<int>(below(2 * static_cast<std::uint64_t>(reach) + 1)) - reach;

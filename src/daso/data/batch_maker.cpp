@@ -13,6 +13,10 @@ namespace daso {
 Placement draw_placement(Augment augment, const InputShape& shape, RandomStream& random) {
   Placement placement;
   if (augment == Augment::kNone) return placement;
+  if (augment == Augment::kResizedCropFlip) {  // the dataset draws the crop
+    placement.mirrored = random.below(2) == 1;
+    return placement;
+  }
   const int padding = shape.height / 8;
   placement.down = random.around(padding);
   placement.right = random.around(padding);
@@ -23,27 +27,43 @@ Placement draw_placement(Augment augment, const InputShape& shape, RandomStream&
 void place_image(std::span<const float> image, const InputShape& shape,
                  const Normalisation& normalisation, const Placement& placement,
                  std::span<float> out) {
-  auto value = out.begin();
+  const int width = shape.width;
+  // Columns of the output that show a column of the image, and that of the first of them.
+  const int shift = placement.mirrored ? -placement.right : placement.right;
+  const int begin = std::clamp(shift, 0, width);
+  const int end = std::clamp(width + shift, 0, width);
+  const int first = placement.mirrored ? width - 1 - begin + shift : begin - shift;
+  float* to = out.data();
   for (int channel = 0; channel < shape.channels; ++channel) {
     const float mean = normalisation.mean[static_cast<std::size_t>(channel)];
     const float deviation = normalisation.deviation[static_cast<std::size_t>(channel)];
-    for (int y = 0; y < shape.height; ++y) {
+    for (int y = 0; y < shape.height; ++y, to += width) {
       const int row = y - placement.down;
-      const bool row_exists = row >= 0 && row < shape.height;
-      for (int x = 0; x < shape.width; ++x) {
-        const int column = (placement.mirrored ? shape.width - 1 - x : x) - placement.right;
-        const bool exists = row_exists && column >= 0 && column < shape.width;
-        const std::int64_t from =
-            (std::int64_t{channel} * shape.height + row) * shape.width + column;
-        *value++ = exists ? (image[static_cast<std::size_t>(from)] - mean) / deviation : 0.0F;
+      if (row < 0 || row >= shape.height || begin >= end) {
+        std::fill(to, to + width, 0.0F);
+        continue;
+      }
+      std::fill(to, to + begin, 0.0F);
+      std::fill(to + end, to + width, 0.0F);
+      const float* const from =
+          image.data() + (std::int64_t{channel} * shape.height + row) * width + first;
+      const int count = end - begin;
+      float* const shown = to + begin;
+      if (placement.mirrored) {
+        for (int x = 0; x < count; ++x) shown[x] = (from[-x] - mean) / deviation;
+      } else {
+        for (int x = 0; x < count; ++x) shown[x] = (from[x] - mean) / deviation;
       }
     }
   }
 }
 
 void check_augment(Augment augment, const Dataset& dataset) {
-  require(augment == Augment::kNone || dataset.shape().kind == InputKind::kImage,
+  if (augment == Augment::kNone) return;
+  require(dataset.shape().kind == InputKind::kImage,
           "--augment is for images, and this data is text: leave it out");
+  require(augment != Augment::kResizedCropFlip || as_images(dataset).draws_crops(),
+          "--augment resized-crop+flip is for --data images:DIR; take crop+flip");
 }
 
 Normalisation completed(const Normalisation& normalisation, const InputShape& shape) {
@@ -100,7 +120,10 @@ void BatchFiller::fill(Batch& batch, std::int64_t position, std::int64_t index, 
 void BatchFiller::fill_image(Batch& batch, std::int64_t position, std::int64_t index,
                              Augment augment, RandomStream random) {
   const Placement placement = draw_placement(augment, shape_, random);
-  const int label = as_images(dataset_).read(index, image_);
+  const ImageDataset& images = as_images(dataset_);
+  const int label = augment == Augment::kResizedCropFlip
+                        ? images.read_augmented(index, random, image_)
+                        : images.read(index, image_);
   require(label >= 0 && label < dataset_.classes(),
           "example {} of the dataset has class {}, which is not one of 0 ... {}", index, label,
           dataset_.classes() - 1);

@@ -45,6 +45,8 @@ class Dataset {
   virtual int classes() const = 0;
   // What the data is known to need; none: it is computed from the data.
   virtual std::optional<Normalisation> normalisation() const { return std::nullopt; }
+  // Files that could not be read so far and were skipped, where that was asked for.
+  virtual std::int64_t bad_files() const { return 0; }
 };
 
 // An input and the number of its class.
@@ -56,7 +58,7 @@ class ImageDataset : public Dataset {
 
   // Whether read_augmented() gives a part of the image that is drawn at random.
   virtual bool draws_crops() const { return false; }
-  // The same for data that draws its own crop while it decodes.
+  // The same for data that draws its own crop while it decodes; the loader mirrors it.
   virtual int read_augmented(std::int64_t index, RandomStream /*random*/,
                              std::span<float> input) const {
     return read(index, input);
@@ -89,7 +91,12 @@ struct Datasets {
 // What --data takes: "synthetic", "idx:DIR" and so on (docs/data.md).
 std::vector<std::string> data_kinds();
 
+struct DataOptions {
+  // Another image of its class takes the place of one that cannot be read.
+  bool skip_bad_images = false;
+};
+
 // Opens one of these. Throws ConfigError naming the key, or the file and what is wrong with it.
-Datasets open_data(const std::string& text);
+Datasets open_data(const std::string& text, const DataOptions& options = {});
 
 }  // namespace daso

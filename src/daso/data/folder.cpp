@@ -8,13 +8,9 @@
 #include "daso/base/text.h"
 
 namespace daso {
-namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kNamesShown = 8;
-
-// In order of the alphabet, since the system's order means nothing.
 std::vector<std::string> names_in(const fs::path& folder) {
   std::vector<std::string> names;
   std::error_code problem;
@@ -27,8 +23,6 @@ std::vector<std::string> names_in(const fs::path& folder) {
   return names;
 }
 
-}  // namespace
-
 void require_folder(const fs::path& folder, const std::string& usage) {
   require(!folder.empty(), "no folder is named; write {}", usage);
   std::error_code problem;
@@ -39,6 +33,7 @@ void require_folder(const fs::path& folder, const std::string& usage) {
 }
 
 fs::path first_there(const fs::path& folder, const std::vector<std::string>& names) {
+  constexpr std::size_t kNamesShown = 8;
   for (const std::string& name : names) {
     std::error_code problem;
     if (fs::exists(folder / name, problem)) return folder / name;

@@ -11,7 +11,7 @@
 
 namespace daso {
 
-enum class Augment { kNone, kCrop, kCropFlip };
+enum class Augment { kNone, kCrop, kCropFlip, kResizedCropFlip };
 
 // What the dataset is known to need, else of (at most the first 10000 of) its images. A channel
 // without any variation has deviation 1. Empty for texts.
@@ -22,9 +22,10 @@ struct LoaderOptions {
   int rank = 0;
   int threads = 1;  // that prepare batches ahead; what they prepare does not depend on their number
   int ahead = 2;    // batches that are ready or in work at most; never less than threads
-  Augment augment = Augment::kNone;  // crop: padded by 1/8 of the height, like 4 of 32
-  Normalisation normalisation;       // empty: values as they are
-  Seconds limit{300};                // next() waits so long for a batch and then throws
+  // kCrop: padded by 1/8 of the height, like 4 of 32; kResizedCropFlip: for data that draws crops
+  Augment augment = Augment::kNone;
+  Normalisation normalisation;  // empty: values as they are
+  Seconds limit{300};           // next() waits so long for a batch and then throws
 };
 
 // Prepares the batches of one rank in the background. Randomness of an example comes from (seed,

@@ -9,6 +9,7 @@
 #include "daso/data/cifar.h"
 #include "daso/data/dataset.h"
 #include "daso/data/idx.h"
+#include "daso/data/image_folder.h"
 #include "daso/data/synthetic.h"
 #include "daso/data/text_file.h"
 
@@ -18,16 +19,29 @@ namespace {
 struct Kind {
   const char* name;
   const char* usage;
-  Datasets (*open)(const std::string& rest);
+  Datasets (*open)(const std::string& rest, const DataOptions& options);
+  bool has_bad_images = false;  // that could be skipped
 };
 
-constexpr std::array<Kind, 5> kKinds = {{
+Datasets open_image_folder(const std::string& rest, const DataOptions& options) {
+  ImageFolderOptions images = parse_images(rest);
+  images.skip_bad = options.skip_bad_images;
+  return open_images(images);
+}
+
+constexpr std::array<Kind, 6> kKinds = {{
     {"synthetic", "synthetic",
-     [](const std::string& rest) { return open_synthetic(parse_synthetic(rest)); }},
-    {"idx", "idx:DIR", [](const std::string& rest) { return open_idx(rest); }},
-    {"cifar10", "cifar10:DIR", [](const std::string& rest) { return open_cifar10(rest); }},
-    {"cifar100", "cifar100:DIR", [](const std::string& rest) { return open_cifar100(rest); }},
-    {"text", "text:FILE", [](const std::string& rest) { return open_text(parse_text(rest)); }},
+     [](const std::string& rest, const DataOptions&) {
+       return open_synthetic(parse_synthetic(rest));
+     }},
+    {"idx", "idx:DIR", [](const std::string& rest, const DataOptions&) { return open_idx(rest); }},
+    {"cifar10", "cifar10:DIR",
+     [](const std::string& rest, const DataOptions&) { return open_cifar10(rest); }},
+    {"cifar100", "cifar100:DIR",
+     [](const std::string& rest, const DataOptions&) { return open_cifar100(rest); }},
+    {"images", "images:DIR", open_image_folder, /*has_bad_images=*/true},
+    {"text", "text:FILE",
+     [](const std::string& rest, const DataOptions&) { return open_text(parse_text(rest)); }},
 }};
 
 }  // namespace
@@ -38,14 +52,17 @@ std::vector<std::string> data_kinds() {
   return usages;
 }
 
-Datasets open_data(const std::string& text) {
+Datasets open_data(const std::string& text, const DataOptions& options) {
   const std::size_t colon = text.find(':');
   const std::string name = text.substr(0, colon);
   const std::string rest = colon == std::string::npos ? "" : text.substr(colon + 1);
   std::vector<std::string> names;
   for (const Kind& kind : kKinds) {
-    if (kind.name == name) return kind.open(rest);
     names.emplace_back(kind.name);
+    if (kind.name != name) continue;
+    require(kind.has_bad_images || !options.skip_bad_images,
+            "--skip-bad-images changes nothing here: it is for --data images:DIR");
+    return kind.open(rest, options);
   }
   const std::optional<std::string> meant = nearest(name, names);
   throw ConfigError(fmt::format(

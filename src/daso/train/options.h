@@ -82,6 +82,7 @@ struct TrainOptions {
   std::optional<Wire> wire;
   std::int64_t bucket_elements = StrategyOptions{}.bucket_elements;
   Augment augment = Augment::kNone;
+  bool skip_bad_images = false;  // of --data images:DIR
   Uneven uneven = Uneven::kDrop;
   std::uint64_t seed = 1;
   int threads = 1;         // of a rank's arithmetic

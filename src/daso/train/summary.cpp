@@ -39,25 +39,26 @@ json late_of(const std::vector<RankLateness>& ranks) {
 }  // namespace
 
 std::string text_of(const Summary& s) {
-  const json report = {{"strategy", s.strategy},
-                       {"nodes", s.nodes},
-                       {"ranks", s.ranks},
-                       {"epochs", s.epochs},
-                       {"steps", s.steps},
-                       {"seconds", s.seconds},
-                       {"samples_per_second", s.samples_per_second},
-                       {"wait_seconds", s.wait_seconds},
-                       {"exchanges", s.exchanges},
-                       {"staleness_mean", s.staleness_mean},
-                       {"bytes_between_nodes", s.bytes_between_nodes},
-                       {"skipped_steps", s.skipped_steps},
-                       {"train_loss", s.train_loss},
-                       {"test_loss", s.test_loss},
-                       {"test_accuracy", s.test_accuracy},
-                       {"time_budget", budget_of(s.time_budget)},
-                       {"late", late_of(s.late)},
-                       {"exit", s.exit},
-                       {"out", s.out}};
+  json report = {{"strategy", s.strategy},
+                 {"nodes", s.nodes},
+                 {"ranks", s.ranks},
+                 {"epochs", s.epochs},
+                 {"steps", s.steps},
+                 {"seconds", s.seconds},
+                 {"samples_per_second", s.samples_per_second},
+                 {"wait_seconds", s.wait_seconds},
+                 {"exchanges", s.exchanges},
+                 {"staleness_mean", s.staleness_mean},
+                 {"bytes_between_nodes", s.bytes_between_nodes},
+                 {"skipped_steps", s.skipped_steps},
+                 {"train_loss", s.train_loss},
+                 {"test_loss", s.test_loss},
+                 {"test_accuracy", s.test_accuracy},
+                 {"time_budget", budget_of(s.time_budget)},
+                 {"late", late_of(s.late)},
+                 {"exit", s.exit},
+                 {"out", s.out}};
+  if (s.bad_images) report["bad_images"] = *s.bad_images;
   return report.dump(2) + "\n";
 }
 

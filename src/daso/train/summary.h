@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,8 +33,9 @@ struct Summary {
   double train_loss = 0;
   double test_loss = 0;
   double test_accuracy = 0;
-  std::vector<TimeSpent> time_budget;  // of each node
-  std::vector<RankLateness> late;      // of each rank
+  std::optional<std::int64_t> bad_images;  // where they are skipped
+  std::vector<TimeSpent> time_budget;      // of each node
+  std::vector<RankLateness> late;          // of each rank
   int exit = 0;
   std::string out;
 };

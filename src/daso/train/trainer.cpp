@@ -72,7 +72,7 @@ Communicator& team_of(World& world, const std::string& strategy) {
 Trainer::Body::Body(World& the_world, const TrainOptions& the_options)
     : world(the_world),
       options(checked(the_options)),
-      data(open_data(options.data)),
+      data(open_data(options.data, {.skip_bad_images = options.skip_bad_images})),
       network(network_for(options, *data.train)),
       model(network),
       optimizer(make_optimizer(model, optimizer_options(options))),

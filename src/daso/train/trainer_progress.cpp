@@ -84,8 +84,10 @@ Summary Trainer::Body::finish() {
     checkpoints.finish();
   }
   spent.seconds += since(active_since).count();
+  const std::int64_t bad_images = data.train->bad_files() + data.test->bad_files();
   at::Tensor totals = at::tensor(
-      {waited() / world.size(), static_cast<double>(strategy->costs().bytes_between_nodes)},
+      {waited() / world.size(), static_cast<double>(strategy->costs().bytes_between_nodes),
+       static_cast<double>(bad_images)},
       at::kDouble);
   totals = world.everyone().all_reduce(totals, Reduce::kSum).wait(world.limit());
   const double samples =
@@ -105,6 +107,9 @@ Summary Trainer::Body::finish() {
                   .train_loss = tally.train_loss,
                   .test_loss = tally.score.loss,
                   .test_accuracy = tally.score.accuracy};
+  if (options.skip_bad_images) {
+    summary.bad_images = static_cast<std::int64_t>(totals[2].item<double>());
+  }
   summary.time_budget = time_budget(world, time_spent());
   for (int rank = 0; rank < world.size(); ++rank) {
     summary.late.push_back({.rank = rank,

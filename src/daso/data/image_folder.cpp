@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daso/data/image_folder.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <utility>
+
+#include "daso/base/error.h"
+#include "daso/data/byte_reader.h"
+#include "daso/data/image_file.h"
+#include "daso/data/resample.h"
+
+namespace daso {
+namespace {
+
+// A decoded part of a file.
+struct Loaded {
+  Cut cut;
+  Picture picture;
+  std::int64_t bytes = 0;  // of the file
+};
+
+template <typename MakeCut>
+Loaded decoded(const std::filesystem::path& path, const MakeCut& make_cut, int side) {
+  const std::vector<std::uint8_t> bytes = ByteReader(path).take_rest();
+  const std::unique_ptr<ImageFile> image = open_image(bytes, path.string());
+  const Cut cut = make_cut(image->width(), image->height());
+  return {.cut = cut,
+          .picture = image->decode(reach_of(cut, side), shrink_for(cut, side)),
+          .bytes = static_cast<std::int64_t>(bytes.size())};
+}
+
+}  // namespace
+
+int ImageList::label_of(std::int64_t index) const {
+  return static_cast<int>(std::ranges::upper_bound(begins, index) - begins.begin()) - 1;
+}
+
+std::filesystem::path ImageList::path_of(std::int64_t index) const {
+  return folder / classes[static_cast<std::size_t>(label_of(index))] /
+         names[static_cast<std::size_t>(index)];
+}
+
+ImageFolder::ImageFolder(ImageList list, const ImageFolderOptions& options)
+    : list_(std::move(list)), side_(static_cast<int>(options.size)), skip_bad_(options.skip_bad) {
+  DASO_ASSERT(list_.begins.size() == list_.classes.size() + 1);
+}
+
+std::int64_t ImageFolder::size() const { return static_cast<std::int64_t>(list_.names.size()); }
+
+InputShape ImageFolder::shape() const {
+  return {.channels = kColours, .height = side_, .width = side_};
+}
+
+int ImageFolder::classes() const { return static_cast<int>(list_.classes.size()); }
+
+std::optional<Normalisation> ImageFolder::normalisation() const {
+  return Normalisation{.mean = {0.485F, 0.456F, 0.406F}, .deviation = {0.229F, 0.224F, 0.225F}};
+}
+
+std::int64_t ImageFolder::bad_files() const {
+  const std::lock_guard lock(mutex_);
+  return static_cast<std::int64_t>(bad_.size());
+}
+
+int ImageFolder::read(std::int64_t index, std::span<float> input) const {
+  return load(
+      index, [this](int width, int height) { return centre_cut(width, height, side_); }, input);
+}
+
+int ImageFolder::read_augmented(std::int64_t index, RandomStream random,
+                                std::span<float> input) const {
+  return load(
+      index, [random](int width, int height) { return cut_of(draw_crop(width, height, random)); },
+      input);
+}
+
+std::int64_t ImageFolder::decode_only(std::int64_t index, RandomStream random) const {
+  const auto make_cut = [random](int width, int height) {
+    return cut_of(draw_crop(width, height, random));
+  };
+  return decoded(list_.path_of(index), make_cut, side_).bytes;
+}
+
+int ImageFolder::load(std::int64_t index, const MakeCut& make_cut, std::span<float> input) const {
+  DASO_ASSERT(index >= 0 && index < size());
+  const int label = list_.label_of(index);
+  if (!skip_bad_) {
+    load_file(index, make_cut, input);
+    return label;
+  }
+  const std::int64_t begin = list_.begins[static_cast<std::size_t>(label)];
+  const std::int64_t count = list_.begins[static_cast<std::size_t>(label) + 1] - begin;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::int64_t candidate = begin + (index - begin + i) % count;
+    if (known_as_bad(candidate)) continue;
+    try {
+      load_file(candidate, make_cut, input);
+      return label;
+    } catch (const ConfigError& error) {
+      note_as_bad(candidate, error.what());
+    }
+  }
+  throw ConfigError(fmt::format("{}: none of its {} images can be read",
+                                list_.path_of(index).parent_path().string(), count));
+}
+
+void ImageFolder::load_file(std::int64_t index, const MakeCut& make_cut,
+                            std::span<float> input) const {
+  const Loaded loaded = decoded(list_.path_of(index), make_cut, side_);
+  resample(loaded.picture, loaded.cut, side_, input);
+}
+
+bool ImageFolder::known_as_bad(std::int64_t index) const {
+  const std::lock_guard lock(mutex_);
+  return bad_.contains(index);
+}
+
+void ImageFolder::note_as_bad(std::int64_t index, const std::string& reason) const {
+  const std::lock_guard lock(mutex_);
+  // Two threads may have met it at once.
+  if (!bad_.insert(index).second) return;
+  fmt::print(stderr, "daso: warning: {}; the next image of its class takes its place\n", reason);
+}
+
+}  // namespace daso
