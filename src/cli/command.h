@@ -39,5 +39,7 @@ Command add_bench_comm(CLI::App& parent);
 Command add_bench_overlap(CLI::App& parent);
 Command add_bench_merge(CLI::App& parent);
 Command add_bench_step(CLI::App& parent);
+Command add_bench_loader(CLI::App& parent);
+Command add_make_images(CLI::App& parent);
 
 }  // namespace daso

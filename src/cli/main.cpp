@@ -35,7 +35,7 @@ std::vector<Command> add_commands(CLI::App& app) {
       "  ./daso test [--all]    run the tests; --all: slow ones and sanitizers as well\n"
       "  ./daso lint [--all]    look at the changed files, or at all\n"
       "  ./daso build [PRESET]  only build: release, dev, asan or tsan");
-  CLI::App* bench = app.add_subcommand("bench", "Measure: comm, overlap, merge, step");
+  CLI::App* bench = app.add_subcommand("bench", "Measure: comm, overlap, merge, step, loader");
   bench->require_subcommand(0, 1);
   return {daso::add_train(app),
           daso::add_eval(app),
@@ -50,6 +50,8 @@ std::vector<Command> add_commands(CLI::App& app) {
           daso::add_bench_overlap(*bench),
           daso::add_bench_merge(*bench),
           daso::add_bench_step(*bench),
+          daso::add_bench_loader(*bench),
+          daso::add_make_images(app),
           daso::add_verify(app)};
 }
 

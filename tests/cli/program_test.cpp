@@ -2,11 +2,13 @@
 #include <gtest/gtest.h>
 
 #include <csignal>
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "process.h"
+#include "scratch_folder.h"
 
 // The program itself, run like a user does. DASO_PROGRAM is its path.
 namespace daso::test {
@@ -206,6 +208,37 @@ TEST(BenchOverlap, SleepingCallerIsNotBlocked) {
   EXPECT_GE(report.at("overlap").get<double>(), 0.95);
   EXPECT_LE(report.at("overlap").get<double>(), 1);
   EXPECT_EQ(report.at("callers").at(0).at("overlap"), report.at("overlap"));
+}
+
+// A folder of images is made, and its loader measured beside the libraries.
+TEST(BenchLoader, MeasuresAFolderOfImages) {
+  const ScratchFolder scratch;
+  const std::string folder = (scratch.path() / "images").string();
+  const Result made = daso(
+      {"make-images", folder, "--classes", "2", "--train", "12", "--val", "2", "--size", "40"});
+  ASSERT_EQ(made.code, 0) << made.error;
+  EXPECT_TRUE(contains(made.output, "24 and 4 images of 2 classes")) << made.output;
+  EXPECT_TRUE(std::filesystem::exists(folder + "/train/class001/00000.jpg"));
+  EXPECT_TRUE(std::filesystem::exists(folder + "/train/class001/00003.png"));
+  const Result again = daso({"make-images", folder});
+  EXPECT_EQ(again.code, 2);
+  EXPECT_TRUE(contains(again.error, "is there already")) << again.error;
+
+  const Result result = daso({"bench", "loader", "--data", "images:" + folder + ",size=32",
+                              "--loader-threads", "2", "--seconds", "0.1", "--json"});
+  ASSERT_EQ(result.code, 0) << result.error;
+  const json report = json::parse(result.output);
+  EXPECT_EQ(report.at("images"), 24);
+  EXPECT_EQ(report.at("results").at(0).at("what"), "libraries");
+  EXPECT_EQ(report.at("results").at(1).at("what"), "loader");
+  for (const json& one : report.at("results")) {
+    EXPECT_GT(one.at("images_per_second").get<double>(), 0);
+    EXPECT_GT(one.at("megabytes_per_second").get<double>(), 0);
+  }
+  EXPECT_GT(report.at("ratio").get<double>(), 0);
+  const Result other = daso({"bench", "loader", "--data", "synthetic"});
+  EXPECT_EQ(other.code, 2);
+  EXPECT_TRUE(contains(other.error, "is for --data images:DIR")) << other.error;
 }
 
 }  // namespace

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "daso/base/error.h"
-#include "daso/data/random.h"
+#include "daso/base/random.h"
 #include "data/image_files.h"
 
 namespace daso {

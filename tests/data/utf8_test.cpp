@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "daso/data/random.h"
+#include "daso/base/random.h"
 #include "data/data_files.h"
 
 namespace daso {

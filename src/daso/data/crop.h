@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "daso/base/random.h"
 #include "daso/data/picture.h"
-#include "daso/data/random.h"
 
 // Which part of an image of any size becomes a square input. Values in, values out.
 namespace daso {
