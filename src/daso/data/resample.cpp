@@ -11,7 +11,7 @@
 namespace daso {
 namespace {
 
-constexpr float kByte = 255.0F;
+constexpr float kStep = 1.0F / 255.0F;  // of a byte
 
 // What each pixel of one side of the square is made of: `most` pixels of the picture from `first`
 // on, weighted. A weight of 0 stands where it needs fewer.
@@ -115,9 +115,9 @@ void resample(const Picture& picture, const Cut& cut, int size, std::span<float>
         g += weights[i] * from[1];
         b += weights[i] * from[2];
       }
-      red[x] = std::min(r / kByte, 1.0F);
-      green[x] = std::min(g / kByte, 1.0F);
-      blue[x] = std::min(b / kByte, 1.0F);
+      red[x] = std::min(r * kStep, 1.0F);
+      green[x] = std::min(g * kStep, 1.0F);
+      blue[x] = std::min(b * kStep, 1.0F);
     }
   }
 }
