@@ -25,8 +25,8 @@ std::vector<float> floats_in(const State& state, const std::string& name) {
 }
 
 // The trainable parameters become their averages.
-void take_average(State& tensors, const State& common, const fs::path& checkpoint) {
-  const State average = section(common, std::string("optimizer.") + WithEma::kSection);
+void take_average(State& tensors, const State& all, const fs::path& checkpoint) {
+  const State average = section(all, std::string("optimizer.") + WithEma::kSection);
   require(!average.empty(), "{} has no averaged parameters; --ema is for runs with --ema",
           checkpoint.string());
   for (const auto& [name, tensor] : average) tensors[name] = tensor;
@@ -107,8 +107,9 @@ SavedModel load_saved(const fs::path& path, const Choice& choice) {
   const auto newest = newest_checkpoint(path / "checkpoints");
   const fs::path checkpoint = newest ? *newest : path;
   const Manifest manifest = read_manifest(checkpoint);
-  const State common = read_part(checkpoint, manifest, "node-0.safetensors");
-  SavedModel saved{.name = manifest.model, .input = input_in(section(common, "input."))};
+  State all = read_part(checkpoint, manifest, "node-0.safetensors");
+  all.merge(read_part(checkpoint, manifest, "rank-0.safetensors"));
+  SavedModel saved{.name = manifest.model, .input = input_in(section(all, "input."))};
   if (choice.best) {
     const fs::path file = path / "best.safetensors";
     require(fs::exists(file), "{} does not exist; --best is for runs with --keep-best",
@@ -116,9 +117,8 @@ SavedModel load_saved(const fs::path& path, const Choice& choice) {
     saved.tensors = read_tensors(file).tensors;
     return saved;
   }
-  saved.tensors = section(common, "model.");
-  saved.tensors.merge(section(read_part(checkpoint, manifest, "rank-0.safetensors"), "model."));
-  if (choice.averaged) take_average(saved.tensors, common, checkpoint);
+  saved.tensors = section(all, "model.");
+  if (choice.averaged) take_average(saved.tensors, all, checkpoint);
   return saved;
 }
 

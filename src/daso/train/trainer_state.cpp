@@ -26,9 +26,11 @@ void Trainer::Body::checkpoint(RunPlace at) {
   saved_step = at.step;
   RunState state{.place = at, .model = options.model};
   strategy->settle();
-  add_section(state.common, "model.", copies_of(network->named_parameters()));
-  add_section(state.common, "optimizer.", optimizer->state());
-  if (scaler) add_section(state.common, "scaler.", scaler->state());
+  // With `none` every rank trains a model of its own.
+  State& trained = options.strategy == "none" ? state.own : state.common;
+  add_section(trained, "model.", copies_of(network->named_parameters()));
+  add_section(trained, "optimizer.", optimizer->state());
+  if (scaler) add_section(trained, "scaler.", scaler->state());
   add_section(state.common, "input.",
               state_of(input_of(*data.train, loading.normalisation, transformer_sizes(options))));
   add_section(state.own, "model.", copies_of(network->named_buffers()));
@@ -51,15 +53,15 @@ void Trainer::Body::resume() {
         "{} nodes from the beginning of epoch {}\n",
         folder->string(), world.size(), world.topology().nodes(), state.place.epoch + 1);
   }
-  State tensors = section(state.common, "model.");
-  tensors.merge(section(state.own, "model."));
-  model.load(tensors);
-  optimizer->load_state(section(state.common, "optimizer."));
-  if (scaler) scaler->load_state(section(state.common, "scaler."));
-  strategy->load_state(section(state.own, "strategy."));
+  State all = state.common;
+  all.insert(state.own.begin(), state.own.end());
+  model.load(section(all, "model."));
+  optimizer->load_state(section(all, "optimizer."));
+  if (scaler) scaler->load_state(section(all, "scaler."));
+  strategy->load_state(section(all, "strategy."));
   place = state.place;
   saved_step = place.step;
-  tally = tally_in(section(state.own, "run."));
+  tally = tally_in(section(all, "run."));
   resumed = true;
 }
 
