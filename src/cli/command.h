@@ -35,11 +35,12 @@ Command add_export(CLI::App& parent);
 Command add_compare(CLI::App& parent);
 Command add_report(CLI::App& parent);
 Command add_top(CLI::App& parent);
+Command add_make_images(CLI::App& parent);
+Command add_make_text(CLI::App& parent);
 Command add_bench_comm(CLI::App& parent);
 Command add_bench_overlap(CLI::App& parent);
 Command add_bench_merge(CLI::App& parent);
 Command add_bench_step(CLI::App& parent);
 Command add_bench_loader(CLI::App& parent);
-Command add_make_images(CLI::App& parent);
 
 }  // namespace daso

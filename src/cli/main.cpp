@@ -37,6 +37,8 @@ std::vector<Command> add_commands(CLI::App& app) {
       "  ./daso build [PRESET]  only build: release, dev, asan or tsan");
   CLI::App* bench = app.add_subcommand("bench", "Measure: comm, overlap, merge, step, loader");
   bench->require_subcommand(0, 1);
+  CLI::App* make = app.add_subcommand("make", "Write data to try things on: images, text");
+  make->require_subcommand(0, 1);
   return {daso::add_train(app),
           daso::add_eval(app),
           daso::add_export(app),
@@ -46,12 +48,13 @@ std::vector<Command> add_commands(CLI::App& app) {
           daso::add_run(app),
           daso::add_doctor(app),
           daso::add_schedule(app),
+          daso::add_make_images(*make),
+          daso::add_make_text(*make),
           daso::add_bench_comm(*bench),
           daso::add_bench_overlap(*bench),
           daso::add_bench_merge(*bench),
           daso::add_bench_step(*bench),
           daso::add_bench_loader(*bench),
-          daso::add_make_images(app),
           daso::add_verify(app)};
 }
 

@@ -114,7 +114,7 @@ int act(const MakeImagesOptions& options) {
 
 Command add_make_images(CLI::App& parent) {
   CLI::App* app =
-      parent.add_subcommand("make-images", "Write a folder of images to try --data images:DIR");
+      parent.add_subcommand("images", "Write a folder of images to try --data images:DIR");
   const auto options = std::make_shared<MakeImagesOptions>();
   Flags flags(*app);
   app->add_option("folder", options->folder, "The folder to write")->required();

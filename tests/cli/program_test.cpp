@@ -215,12 +215,12 @@ TEST(BenchLoader, MeasuresAFolderOfImages) {
   const ScratchFolder scratch;
   const std::string folder = (scratch.path() / "images").string();
   const Result made = daso(
-      {"make-images", folder, "--classes", "2", "--train", "12", "--val", "2", "--size", "40"});
+      {"make", "images", folder, "--classes", "2", "--train", "12", "--val", "2", "--size", "40"});
   ASSERT_EQ(made.code, 0) << made.error;
   EXPECT_TRUE(contains(made.output, "24 and 4 images of 2 classes")) << made.output;
   EXPECT_TRUE(std::filesystem::exists(folder + "/train/class001/00000.jpg"));
   EXPECT_TRUE(std::filesystem::exists(folder + "/train/class001/00003.png"));
-  const Result again = daso({"make-images", folder});
+  const Result again = daso({"make", "images", folder});
   EXPECT_EQ(again.code, 2);
   EXPECT_TRUE(contains(again.error, "is there already")) << again.error;
 

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <map>
+
+#include "daso/base/cpu.h"
+#include "daso/base/error.h"
+#include "daso/base/text.h"
+#include "runs.h"
+#include "scratch_folder.h"
+
+// docs/combinations.md: what works with what, by running it. With DASO_WRITE_DOCS set the page is
+// written, else compared.
+namespace daso::test {
+namespace {
+
+// Before anything computes: bf16 is one of the features.
+const bool kCapped = (cap_instruction_sets(), true);
+
+struct Feature {
+  const char* name;
+  std::function<void(TrainOptions&)> choose;
+};
+
+void use_text(TrainOptions& o, const ScratchFolder& folder) {
+  std::ofstream file(folder.path() / "text");
+  for (int i = 0; i < 400; ++i) file << "one two three four five\n";
+  file.close();
+  o.data = fmt::format("text:{},length=16", (folder.path() / "text").string());
+  o.model = "transformer";
+  o.embedding = 16;
+}
+
+// Everything that changes what is computed, one at a time.
+std::vector<Feature> features(const ScratchFolder& folder) {
+  return {
+      {"`--optimizer sgd`", [](TrainOptions& o) { o.optimizer.name = "sgd"; }},
+      {"`--nesterov`", [](TrainOptions& o) { o.optimizer.nesterov = true; }},
+      {"`--optimizer adamw`", [](TrainOptions& o) { o.optimizer.name = "adamw"; }},
+      {"`--optimizer lars`", [](TrainOptions& o) { o.optimizer.name = "lars"; }},
+      {"`--optimizer lamb`", [](TrainOptions& o) { o.optimizer.name = "lamb"; }},
+      {"`--no-decay-norm-bias`", [](TrainOptions& o) { o.optimizer.decay_all = false; }},
+      {"`--no-decay`", [](TrainOptions& o) { o.optimizer.no_decay = {"fc1"}; }},
+      {"`--ema`", [](TrainOptions& o) { o.optimizer.ema = 0.9; }},
+      {"`--label-smoothing`", [](TrainOptions& o) { o.label_smoothing = 0.1; }},
+      {"`--lr-schedule step`",
+       [](TrainOptions& o) {
+         o.lr_schedule = RateKind::kStep;
+         o.lr_steps = {1};
+       }},
+      {"`--lr-schedule polynomial`",
+       [](TrainOptions& o) { o.lr_schedule = RateKind::kPolynomial; }},
+      {"`--lr-schedule constant`", [](TrainOptions& o) { o.lr_schedule = RateKind::kConstant; }},
+      {"`--lr-schedule plateau`", [](TrainOptions& o) { o.lr_schedule = RateKind::kPlateau; }},
+      {"`--base-lr`", [](TrainOptions& o) { o.base_lr = 0.1; }},
+      {"`--clip-norm`", [](TrainOptions& o) { o.clip_norm = 1; }},
+      {"`--accumulate 2`",
+       [](TrainOptions& o) {
+         o.accumulate = 2;
+         o.batch_size = 2;
+       }},
+      {"`--uneven wrap`", [](TrainOptions& o) { o.uneven = Uneven::kWrap; }},
+      {"`--augment crop+flip`", [](TrainOptions& o) { o.augment = Augment::kCropFlip; }},
+      {"`--loader-threads 2`", [](TrainOptions& o) { o.loader_threads = 2; }},
+      {"`--freeze`", [](TrainOptions& o) { o.freeze = {"fc1"}; }},
+      {"`--precision bf16`", [](TrainOptions& o) { o.precision = Precision::kBf16; }},
+      {"`--precision fp16`", [](TrainOptions& o) { o.precision = Precision::kFp16; }},
+      {"`--model cnn` (BatchNorm)", [](TrainOptions& o) { o.model = "cnn"; }},
+      {"`--sync-batchnorm`",
+       [](TrainOptions& o) {
+         o.model = "cnn";
+         o.sync_batchnorm = true;
+       }},
+      {"`--model vit-tiny`", [](TrainOptions& o) { o.model = "vit-tiny"; }},
+      {"`--model transformer`", [&folder](TrainOptions& o) { use_text(o, folder); }},
+      {"`--preset paper`", [](TrainOptions& o) { o.preset = "paper"; }},
+      {"`--merge paper`", [](TrainOptions& o) { o.merge = MergeRule::kPaper; }},
+      {"`--exchange rotating`", [](TrainOptions& o) { o.exchange = ExchangeKind::kRotating; }},
+      {"`--wire fp32`", [](TrainOptions& o) { o.wire = Wire::kFp32; }},
+      {"`--wire bf16`", [](TrainOptions& o) { o.wire = Wire::kBf16; }},
+      {"`--wire fp16`", [](TrainOptions& o) { o.wire = Wire::kFp16; }},
+      {"`--wire int8`", [](TrainOptions& o) { o.wire = Wire::kInt8; }},
+      {"`--wire int4`", [](TrainOptions& o) { o.wire = Wire::kInt4; }},
+      {"`--wire qsgd2`", [](TrainOptions& o) { o.wire = Wire::kQsgd2; }},
+      {"`--wire qsgd4`", [](TrainOptions& o) { o.wire = Wire::kQsgd4; }},
+      {"`--wire qsgd8`", [](TrainOptions& o) { o.wire = Wire::kQsgd8; }},
+      {"`--schedule fixed`", [](TrainOptions& o) { o.schedule = ScheduleKind::kFixed; }},
+      {"`--schedule plateau`", [](TrainOptions& o) { o.schedule = ScheduleKind::kPlateau; }},
+      {"`--schedule rate`", [](TrainOptions& o) { o.schedule = ScheduleKind::kRate; }},
+  };
+}
+
+// Trains for two epochs, then again from a checkpoint in the middle of the second: the same bytes.
+void expect_to_work(TrainOptions options) {
+  const RunOptions ranks{.nodes = {"a", "a", "b"}};
+  const ScratchFolder whole;
+  options.out = whole.path();
+  const std::vector<Summary> done = train(options, ranks);
+  EXPECT_GT(done[0].steps, 6);
+  const ScratchFolder rest;
+  options.out = rest.path();
+  options.resume = true;
+  options.resume_from = whole.path() / "checkpoints" / "step-000000006";
+  train(options, ranks);
+  EXPECT_TRUE(result_in(rest.path()) == result_in(whole.path())) << "resumed, it differs";
+}
+
+// The reasons for what is refused, numbered as they come.
+class Reasons {
+ public:
+  std::string mark(const std::string& reason) {
+    const auto [place, is_new] = numbers_.emplace(reason, numbers_.size() + 1);
+    if (is_new) list_ += fmt::format("{}. {}\n", place->second, reason);
+    return fmt::format("({})", place->second);
+  }
+  const std::string& list() const { return list_; }
+
+ private:
+  std::map<std::string, std::size_t> numbers_;
+  std::string list_;
+};
+
+std::string page() {
+  const ScratchFolder folder;
+  std::string table;
+  Reasons reasons;
+  for (const Feature& feature : features(folder)) {
+    table += fmt::format("| {} |", feature.name);
+    for (const std::string& strategy : strategy_names()) {
+      SCOPED_TRACE(fmt::format("{} with {}", feature.name, strategy));
+      TrainOptions options = small_run("");
+      options.data = "synthetic:train=60,test=12,size=8,channels=1";
+      options.batch_size = 4;
+      options.epochs = 2;
+      options.strategy = strategy;
+      options.checkpoint_every = Every{.number = 6, .unit = Every::Unit::kSteps};
+      feature.choose(options);
+      try {
+        validate(options);
+        expect_to_work(options);
+        table += " yes |";
+      } catch (const ConfigError& error) {
+        table += fmt::format(" {} |", reasons.mark(error.what()));
+      }
+    }
+    table += "\n";
+  }
+  return fmt::format(
+      "# Combinations\n\n"
+      "Each *yes* was run: two epochs on three ranks of two nodes, and again from a checkpoint in "
+      "the middle of\nthe second epoch, which ended with the same bytes. Numbers are refusals, "
+      "with "
+      "the reason that `daso train` gives.\nThe page is made by `tests/train/matrix_test.cpp`.\n\n"
+      "| | {} |\n|---|{}\n{}\n{}",
+      join(strategy_names(), " | "), "---|---|---|---|---|", table, reasons.list());
+}
+
+TEST(Matrix, IsThePageOfTheDocumentation) {
+  ASSERT_TRUE(kCapped);
+  const std::string made = page();
+  if (std::getenv("DASO_WRITE_DOCS") != nullptr) std::ofstream(DASO_COMBINATIONS) << made;
+  EXPECT_EQ(bytes_of(DASO_COMBINATIONS), made)
+      << "set DASO_WRITE_DOCS=1 to write docs/combinations.md";
+}
+
+}  // namespace
+}  // namespace daso::test
