@@ -7,6 +7,7 @@
 #include <cmath>
 #include <vector>
 
+#include "daso/data/rows_kernel.h"
 #include "data/image_files.h"
 
 namespace daso {
@@ -194,6 +195,26 @@ TEST(Crop, LetsTheImageShrinkAsLongAsItCoversTheSquare) {
   EXPECT_EQ(shrink(2000, 896), 4);
   EXPECT_EQ(shrink(1792, 1792), 8);
   EXPECT_EQ(shrink(20000, 20000), 8);
+}
+
+// Rows are summed alike whatever the processor has, and as plain arithmetic does it.
+TEST(Rows, AddUpAlikeOnEveryInstructionSet) {
+  std::vector<std::uint8_t> rows(3 * 61);
+  for (std::size_t i = 0; i < rows.size(); ++i) rows[i] = static_cast<std::uint8_t>(i * 7 % 256);
+  const std::vector<float> weights = {0.25F, 0.3F, 0.45F};
+  std::vector<float> expected(61);
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    float sum = weights[0] * static_cast<float>(rows[i]);
+    for (std::size_t row = 1; row < 3; ++row) {
+      sum += weights[row] * static_cast<float>(rows[row * 61 + i]);
+    }
+    expected[i] = sum;
+  }
+  for (const InstructionSet set : supported_instruction_sets()) {
+    std::vector<float> sum(61);
+    add_rows(rows.data(), 61, weights, sum, set);
+    EXPECT_EQ(sum, expected) << name_of(set);
+  }
 }
 
 }  // namespace

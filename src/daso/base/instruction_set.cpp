@@ -10,13 +10,17 @@ namespace daso {
 #ifdef __x86_64__
 namespace {
 
-// Clang's __builtin_cpu_supports() does not know it.
+// Clang's __builtin_cpu_supports() does not know it. Asked once: in a virtual machine the question
+// goes to its host, which takes microseconds.
 bool has_f16c() {
-  unsigned a = 0;
-  unsigned b = 0;
-  unsigned c = 0;
-  unsigned d = 0;
-  return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
+  static const bool answer = [] {
+    unsigned a = 0;
+    unsigned b = 0;
+    unsigned c = 0;
+    unsigned d = 0;
+    return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
+  }();
+  return answer;
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include "daso/base/error.h"
 #include "daso/data/batch_maker.h"
+#include "daso/data/batch_pool.h"
 #include "daso/data/prefetcher.h"
 
 namespace daso {
@@ -27,13 +28,14 @@ struct EvaluationLoader::Body {
         begin(dataset->size() * options.rank / options.ranks),
         end(dataset->size() * (options.rank + 1) / options.ranks),
         batches((end - begin + options.batch_size - 1) / options.batch_size),
+        pool(dataset->shape()),
         prefetcher(PrefetchOptions{.threads = options.threads, .limit = options.limit}) {}
 
-  Batch make(std::int64_t number, const std::atomic<bool>& abandoned) const {
+  Batch make(std::int64_t number, const std::atomic<bool>& abandoned) {
     const std::int64_t first = begin + number * options.batch_size;
     const std::int64_t examples = std::min<std::int64_t>(options.batch_size, end - first);
     BatchFiller filler(*dataset, options.normalisation);
-    Batch batch = empty_batch(dataset->shape(), examples);
+    Batch batch = pool.take(examples);
     for (std::int64_t i = 0; i < examples && !abandoned; ++i) filler.fill(batch, i, first + i);
     return batch;
   }
@@ -43,6 +45,7 @@ struct EvaluationLoader::Body {
   const std::int64_t begin;  // the examples of this rank
   const std::int64_t end;
   const std::int64_t batches;
+  BatchPool pool;
   Prefetcher prefetcher;  // last: its threads end before the rest goes
 };
 
@@ -55,7 +58,7 @@ EvaluationLoader::~EvaluationLoader() = default;
 std::int64_t EvaluationLoader::batches() const { return body_->batches; }
 
 void EvaluationLoader::start() {
-  const Body& body = *body_;
+  Body& body = *body_;
   body_->prefetcher.start(
       {.name = "the test part",
        .first = 0,

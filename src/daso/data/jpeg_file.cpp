@@ -19,9 +19,9 @@ struct Stretch {
   int end = 0;
 };
 
-// Those of a shrunk row of `size` that show these of the stored one; and a little more at each side,
-// since the library smooths colours differently at the edge of what it decodes, and not at all where
-// that is narrower than 3.
+// Those of a shrunk row of `size` that show these of the stored one; and a little more at each
+// side, since the library smooths colours differently at the edge of what it decodes, and not at
+// all where that is narrower than 3.
 Stretch shrunk(const Stretch& stored, int shrink, JDIMENSION size) {
   return {std::max(0, stored.first / shrink - 1),
           std::min(static_cast<int>(size), (stored.end + shrink - 1) / shrink + 2)};

@@ -7,6 +7,7 @@
 #include "daso/base/error.h"
 #include "daso/base/random.h"
 #include "daso/data/batch_maker.h"
+#include "daso/data/batch_pool.h"
 #include "daso/data/prefetcher.h"
 
 namespace daso {
@@ -34,14 +35,15 @@ struct Loader::Body {
       : dataset(std::move(shared_dataset)),
         options(checked(asked, *dataset)),
         batches(batches_of(options.shard)),
+        pool(dataset->shape()),
         prefetcher(PrefetchOptions{
             .threads = options.threads, .ahead = options.ahead, .limit = options.limit}) {}
 
   Batch make(int epoch, const std::vector<std::int64_t>& shard, std::int64_t number,
-             const std::atomic<bool>& abandoned) const {
+             const std::atomic<bool>& abandoned) {
     const int examples = options.shard.batch_size;
     BatchFiller filler(*dataset, options.normalisation);
-    Batch batch = empty_batch(dataset->shape(), examples);
+    Batch batch = pool.take(examples);
     for (int i = 0; i < examples && !abandoned; ++i) {
       const std::int64_t place =
           place_of(options.shard, {.batch = number, .rank = options.rank, .example = i});
@@ -57,6 +59,7 @@ struct Loader::Body {
   const std::shared_ptr<const Dataset> dataset;
   const LoaderOptions options;
   const std::int64_t batches;
+  BatchPool pool;
   Prefetcher prefetcher;  // last: its threads end before the rest goes
 };
 
@@ -69,7 +72,7 @@ std::int64_t Loader::batches() const { return body_->batches; }
 
 void Loader::start(int epoch, std::int64_t batch) {
   DASO_ASSERT(epoch >= 0);
-  const Body& body = *body_;
+  Body& body = *body_;
   MakeBatch make = [&body, epoch, shard = shard_of(body.options.shard, epoch, body.options.rank)](
                        std::int64_t number, const std::atomic<bool>& abandoned) {
     return body.make(epoch, shard, number, abandoned);

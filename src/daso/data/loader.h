@@ -21,7 +21,7 @@ struct LoaderOptions {
   ShardOptions shard;
   int rank = 0;
   int threads = 1;  // that prepare batches ahead; what they prepare does not depend on their number
-  int ahead = 2;    // batches that are ready or in work at most; never less than threads
+  int ahead = 2;    // batches that are ready or in work at most; never less than 2 * threads
   // kCrop: padded by 1/8 of the height, like 4 of 32; kResizedCropFlip: for data that draws crops
   Augment augment = Augment::kNone;
   Normalisation normalisation;  // empty: values as they are

@@ -48,7 +48,7 @@ PrefetchOptions checked(const PrefetchOptions& options) {
 
 struct Prefetcher::Body {
   explicit Body(const PrefetchOptions& asked)
-      : options(checked(asked)), window(std::max(options.ahead, options.threads)) {
+      : options(checked(asked)), window(std::max(options.ahead, 2 * options.threads)) {
     for (int i = 0; i < options.threads; ++i) {
       threads.emplace_back([this](const std::stop_token& stop) { work(stop); });
       ::pthread_setname_np(threads.back().native_handle(), "daso loader");

@@ -26,7 +26,9 @@ struct BatchSequence {
 
 struct PrefetchOptions {
   int threads = 1;  // that make batches
-  int ahead = 2;    // batches that are ready or in work at most; never less than threads
+  // Batches that are ready or in work at most; never less than two for each thread, so that one
+  // which is done early need not wait for the others.
+  int ahead = 2;
   Seconds limit{300};
 };
 

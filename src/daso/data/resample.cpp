@@ -3,10 +3,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <utility>
 #include <vector>
 
 #include "daso/base/error.h"
+#include "daso/data/rows_kernel.h"
 
 namespace daso {
 namespace {
@@ -20,7 +22,9 @@ struct Taps {
   std::vector<float> weights;
   int most = 0;
 
-  const float* of(int i) const { return weights.data() + static_cast<std::int64_t>(i) * most; }
+  const float* of(std::size_t i) const {
+    return weights.data() + i * static_cast<std::size_t>(most);
+  }
 };
 
 // One side of a cut, in pixels of the picture's image.
@@ -35,9 +39,11 @@ Taps taps_of(const Side& side, int size) {
   const double step = side.length / size;
   const double support = std::max(1.0, step);
   // No more than there are, so that a row of taps never leaves the picture.
-  const int most = std::min(static_cast<int>(std::ceil(2 * support)) + 1, side.end - side.first);
+  const int most = std::min(static_cast<int>(std::ceil(2 * support)), side.end - side.first);
   DASO_ASSERT(most >= 1);
   Taps taps{.most = most};
+  taps.first.reserve(static_cast<std::size_t>(size));
+  taps.weights.reserve(static_cast<std::size_t>(size) * static_cast<std::size_t>(most));
   std::vector<double> weights;
   for (int i = 0; i < size; ++i) {
     const double centre = side.from + (i + 0.5) * step;
@@ -65,19 +71,75 @@ Side shrunk(double from, double length, std::pair<int, int> within, int shrink,
           .end = std::min((within.second + shrink - 1) / shrink, picture.second)};
 }
 
-// The weighted sum of rows of bytes.
-void add_rows(const Picture& picture, int first, const float* weights, int rows, int from_pixel,
-              std::span<float> sum) {
-  const std::int64_t offset = static_cast<std::int64_t>(from_pixel - picture.part.left) * kColours;
-  std::ranges::fill(sum, 0.0F);
-  float* const to = sum.data();
-  const std::size_t count = sum.size();
-  for (int i = 0; i < rows; ++i) {
-    const float weight = weights[i];
-    if (weight == 0.0F) continue;
-    const std::uint8_t* const row = picture.row(first + i) + offset;
-    for (std::size_t k = 0; k < count; ++k) to[k] += weight * static_cast<float>(row[k]);
+// A pixel and the first colour of the next, which does not count.
+using Pixel = float __attribute__((vector_size(4 * sizeof(float))));
+
+Pixel pixel_at(const float* from) {
+  Pixel pixel;
+  std::memcpy(&pixel, from, sizeof pixel);
+  return pixel;
+}
+
+// Taps for rows of pixels: offsets instead of places, and each weight for all colours.
+struct PixelTaps {
+  std::vector<std::ptrdiff_t> offsets;
+  std::vector<Pixel> weights;
+  std::size_t most = 0;
+
+  // Of a row whose first pixel is `begin`.
+  PixelTaps(const Taps& taps, int begin) : most(static_cast<std::size_t>(taps.most)) {
+    for (const int first : taps.first) {
+      offsets.push_back(static_cast<std::ptrdiff_t>(first - begin) * kColours);
+    }
+    for (const float weight : taps.weights) weights.push_back(Pixel{} + weight);
   }
+
+  // kTaps is `most` where that is known to the compiler, which then needs no loop; else 0.
+  template <std::size_t kTaps>
+  Pixel at(const float* row, std::size_t x) const {
+    const std::size_t taps = kTaps == 0 ? most : kTaps;
+    const float* from = row + offsets[x];
+    const Pixel* const weight = weights.data() + x * taps;
+    Pixel sum = weight[0] * pixel_at(from);
+    for (std::size_t i = 1; i < taps; ++i) {
+      from += kColours;
+      sum += weight[i] * pixel_at(from);
+    }
+    return sum;
+  }
+};
+
+void store(const Pixel& four, float* to) {
+  const Pixel one = Pixel{} + 1.0F;
+  const Pixel scaled = four * kStep;
+  const Pixel within = scaled < one ? scaled : one;
+  std::memcpy(to, &within, sizeof within);
+}
+
+// One row of the square. Four pixels at a time, which are then turned into four of each colour; the
+// last four may have been among those before.
+template <std::size_t kTaps>
+void resample_row(const float* row, const PixelTaps& across, float* red, std::size_t plane) {
+  const std::size_t size = across.offsets.size();
+  for (std::size_t next = 0; next < size; next += 4) {
+    const std::size_t x = std::min(next, size - 4);
+    const Pixel a = across.at<kTaps>(row, x);
+    const Pixel b = across.at<kTaps>(row, x + 1);
+    const Pixel c = across.at<kTaps>(row, x + 2);
+    const Pixel d = across.at<kTaps>(row, x + 3);
+    const Pixel ab = __builtin_shufflevector(a, b, 0, 4, 1, 5);
+    const Pixel cd = __builtin_shufflevector(c, d, 0, 4, 1, 5);
+    store(__builtin_shufflevector(ab, cd, 0, 1, 4, 5), red + x);
+    store(__builtin_shufflevector(ab, cd, 2, 3, 6, 7), red + x + plane);
+    const Pixel blue_ab = __builtin_shufflevector(a, b, 2, 6, 2, 6);
+    const Pixel blue_cd = __builtin_shufflevector(c, d, 2, 6, 2, 6);
+    store(__builtin_shufflevector(blue_ab, blue_cd, 0, 1, 4, 5), red + x + 2 * plane);
+  }
+}
+
+// Two where pixels become more, three where they become a little fewer.
+auto row_function(std::size_t taps) {
+  return taps == 2 ? resample_row<2> : taps == 3 ? resample_row<3> : resample_row<0>;
 }
 
 }  // namespace
@@ -95,30 +157,15 @@ void resample(const Picture& picture, const Cut& cut, int size, std::span<float>
                             size);
   const int begin = across.first.front();
   const int end = across.first.back() + across.most;
-  std::vector<float> row(static_cast<std::size_t>(end - begin) * kColours);
-  for (int y = 0; y < size; ++y) {
-    const auto at = static_cast<std::size_t>(y);
-    add_rows(picture, down.first[at], down.of(y), down.most, begin, row);
-    float* const red = square.data() + at * static_cast<std::size_t>(size);
-    float* const green = red + plane;
-    float* const blue = green + plane;
-    for (int x = 0; x < size; ++x) {
-      const float* const weights = across.of(x);
-      const float* from =
-          row.data() +
-          static_cast<std::int64_t>(across.first[static_cast<std::size_t>(x)] - begin) * kColours;
-      float r = 0;
-      float g = 0;
-      float b = 0;
-      for (int i = 0; i < across.most; ++i, from += kColours) {
-        r += weights[i] * from[0];
-        g += weights[i] * from[1];
-        b += weights[i] * from[2];
-      }
-      red[x] = std::min(r * kStep, 1.0F);
-      green[x] = std::min(g * kStep, 1.0F);
-      blue[x] = std::min(b * kStep, 1.0F);
-    }
+  const auto values = static_cast<std::size_t>(end - begin) * kColours;
+  std::vector<float> row(values + 1);  // the last pixel is read with one behind it
+  const PixelTaps pixels(across, begin);
+  const auto by_taps = row_function(pixels.most);
+  const std::ptrdiff_t left = static_cast<std::ptrdiff_t>(begin - part.left) * kColours;
+  for (std::size_t y = 0; y < down.first.size(); ++y) {
+    add_rows(picture.row(down.first[y]) + left, static_cast<std::size_t>(part.width) * kColours,
+             {down.of(y), static_cast<std::size_t>(down.most)}, std::span(row).first(values));
+    by_taps(row.data(), pixels, square.data() + y * static_cast<std::size_t>(size), plane);
   }
 }
 

@@ -104,7 +104,7 @@ void Trainer::Body::share_batch_norm() {
   Communicator& node = world.group(world.topology().ranks_of(world.node()),
                                    fmt::format("statistics of {}", world.node()));
   const int layers = share_statistics(*network, [this, &node](const at::Tensor& values) {
-    const TimedSpan wait(world.timeline(), Track::kWaiting, "statistics", place.step,
+    const TimedSpan span(world.timeline(), Track::kWaiting, "statistics", place.step,
                          statistics_wait);
     node.all_reduce(values, Reduce::kSum).wait(world.limit());
   });

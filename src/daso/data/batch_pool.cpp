@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daso/data/batch_pool.h"
+
+#include <ATen/core/Tensor.h>
+
+#include "daso/data/batch_maker.h"
+
+namespace daso {
+namespace {
+
+// By this pool alone, neither as a tensor nor by a view of it.
+bool held_once(const at::Tensor& tensor) {
+  return tensor.use_count() == 1 && tensor.storage().use_count() == 1;
+}
+
+}  // namespace
+
+Batch BatchPool::take(std::int64_t examples) {
+  const std::lock_guard lock(mutex_);
+  for (const Batch& batch : batches_) {
+    if (batch.labels.size(0) == examples && held_once(batch.inputs) && held_once(batch.labels)) {
+      return batch;
+    }
+  }
+  return batches_.emplace_back(empty_batch(shape_, examples));
+}
+
+}  // namespace daso
