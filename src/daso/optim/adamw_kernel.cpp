@@ -4,27 +4,14 @@
 #include <cmath>
 
 #include "daso/base/error.h"
+#include "daso/base/kernel_versions.h"
 #include "daso/optim/adamw_loop.h"
 #include "daso/optim/power.h"
 
 namespace daso {
 namespace {
 
-std::size_t whole_vectors(const kernels::AdamwUpdate& update, InstructionSet set) {
-  require(is_supported(set), "an update with {} was asked for, which this processor lacks",
-          name_of(set));
-#ifdef __x86_64__
-  switch (set) {
-    case InstructionSet::kAvx512:
-      return kernels::adamw_avx512(update);
-    case InstructionSet::kAvx2:
-      return kernels::adamw_avx2(update);
-    case InstructionSet::kScalar:
-      break;
-  }
-#endif
-  return kernels::adamw_scalar(update);
-}
+constexpr KernelVersions<kernels::AdamwUpdate> kAdamw = DASO_KERNEL_VERSIONS(adamw);
 
 }  // namespace
 
@@ -50,13 +37,13 @@ void adamw_update(const AdamwStep& step, std::span<const float> gradients,
       .second_scale = static_cast<float>(1 / std::sqrt(second_sum)),
       .rate = static_cast<float>(step.learning_rate / first_sum),
       .epsilon = static_cast<float>(step.epsilon)};
-  const std::size_t done = whole_vectors(update, set);
+  const std::size_t done = kAdamw(update, set);
   update.gradients += done;
   update.parameters += done;
   update.first += done;
   update.second += done;
   update.elements -= done;
-  kernels::adamw_scalar(update);
+  kAdamw.scalar(update);
 }
 
 }  // namespace daso

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "daso/base/error.h"
+#include "daso/base/kernel_versions.h"
 #include "daso/optim/lamb_loop.h"
 #include "daso/optim/power.h"
 
@@ -22,42 +23,8 @@ kernels::LambFactors factors_of(const LambStep& step) {
           .weight_decay = static_cast<float>(step.weight_decay)};
 }
 
-// Either of the two loops, by the type of its argument.
-std::size_t scalar(const kernels::LambMoments& moments) {
-  return kernels::lamb_moments_scalar(moments);
-}
-std::size_t scalar(const kernels::LambUpdate& update) {
-  return kernels::lamb_update_scalar(update);
-}
-#ifdef __x86_64__
-std::size_t avx2(const kernels::LambMoments& moments) {
-  return kernels::lamb_moments_avx2(moments);
-}
-std::size_t avx2(const kernels::LambUpdate& update) { return kernels::lamb_update_avx2(update); }
-std::size_t avx512(const kernels::LambMoments& moments) {
-  return kernels::lamb_moments_avx512(moments);
-}
-std::size_t avx512(const kernels::LambUpdate& update) {
-  return kernels::lamb_update_avx512(update);
-}
-#endif
-
-template <typename Pass>
-std::size_t whole_vectors(const Pass& pass, InstructionSet set) {
-  require(is_supported(set), "an update with {} was asked for, which this processor lacks",
-          name_of(set));
-#ifdef __x86_64__
-  switch (set) {
-    case InstructionSet::kAvx512:
-      return avx512(pass);
-    case InstructionSet::kAvx2:
-      return avx2(pass);
-    case InstructionSet::kScalar:
-      break;
-  }
-#endif
-  return scalar(pass);
-}
+constexpr KernelVersions<kernels::LambMoments> kMoments = DASO_KERNEL_VERSIONS(lamb_moments);
+constexpr KernelVersions<kernels::LambUpdate> kUpdate = DASO_KERNEL_VERSIONS(lamb_update);
 
 }  // namespace
 
@@ -73,14 +40,14 @@ void lamb_moments(const LambStep& step, std::span<const float> gradients,
                                .change = change.data(),
                                .elements = parameters.size(),
                                .factors = factors_of(step)};
-  const std::size_t done = whole_vectors(moments, set);
+  const std::size_t done = kMoments(moments, set);
   moments.gradients += done;
   moments.parameters += done;
   moments.first += done;
   moments.second += done;
   moments.change += done;
   moments.elements -= done;
-  scalar(moments);
+  kMoments.scalar(moments);
 }
 
 void lamb_update(const LambStep& step, float rate, std::span<const float> first,
@@ -92,12 +59,12 @@ void lamb_update(const LambStep& step, float rate, std::span<const float> first,
                              .elements = parameters.size(),
                              .factors = factors_of(step),
                              .rate = rate};
-  const std::size_t done = whole_vectors(update, set);
+  const std::size_t done = kUpdate(update, set);
   update.parameters += done;
   update.first += done;
   update.second += done;
   update.elements -= done;
-  scalar(update);
+  kUpdate.scalar(update);
 }
 
 }  // namespace daso

@@ -2,26 +2,13 @@
 #include "daso/optim/sgd_kernel.h"
 
 #include "daso/base/error.h"
+#include "daso/base/kernel_versions.h"
 #include "daso/optim/sgd_loop.h"
 
 namespace daso {
 namespace {
 
-std::size_t whole_vectors(const kernels::SgdUpdate& update, InstructionSet set) {
-  require(is_supported(set), "an update with {} was asked for, which this processor lacks",
-          name_of(set));
-#ifdef __x86_64__
-  switch (set) {
-    case InstructionSet::kAvx512:
-      return kernels::sgd_avx512(update);
-    case InstructionSet::kAvx2:
-      return kernels::sgd_avx2(update);
-    case InstructionSet::kScalar:
-      break;
-  }
-#endif
-  return kernels::sgd_scalar(update);
-}
+constexpr KernelVersions<kernels::SgdUpdate> kSgd = DASO_KERNEL_VERSIONS(sgd);
 
 }  // namespace
 
@@ -39,12 +26,12 @@ void sgd_update(const SgdStep& step, std::span<const float> gradients, std::span
                             .weight_decay = step.weight_decay,
                             .nesterov = step.nesterov,
                             .first = step.first};
-  const std::size_t done = whole_vectors(update, set);
+  const std::size_t done = kSgd(update, set);
   update.gradients += done;
   update.parameters += done;
   if (update.velocity != nullptr) update.velocity += done;
   update.elements -= done;
-  kernels::sgd_scalar(update);
+  kSgd.scalar(update);
 }
 
 }  // namespace daso
