@@ -107,7 +107,7 @@ void add_rate_flags(CLI::App& app, TrainOptions& o) {
 void add_optimizer_flags(CLI::App& app, TrainOptions& o) {
   Flags flags(app);
   flags.choice("--optimizer", o.optimizer.name, optimizer_names(), std::identity())
-      ->default_str("by the model: sgd, or adamw for transformer and vit-tiny");
+      ->description(join(optimizer_names(), ", ") + " (sgd; adamw for transformer and vit-tiny)");
   flags.parsed("--momentum", "Of sgd and lars", o.optimizer.momentum, parse_number)
       ->default_str(fmt::format("{}", o.optimizer.momentum));
   app.add_flag("--nesterov", o.optimizer.nesterov, "Nesterov's momentum, of sgd");
