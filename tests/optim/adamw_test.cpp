@@ -9,24 +9,10 @@
 #include <vector>
 
 #include "daso/optim/adamw_kernel.h"
+#include "floats.h"
 
 namespace daso {
 namespace {
-
-using Floats = std::vector<float>;
-
-Floats random_floats(std::size_t elements, std::mt19937& random) {
-  std::normal_distribution<float> normal(0, 1);
-  Floats values(elements);
-  for (float& value : values) value = normal(random);
-  return values;
-}
-
-std::vector<std::uint32_t> bits_of(const Floats& values) {
-  std::vector<std::uint32_t> bits;
-  for (const float value : values) bits.push_back(std::bit_cast<std::uint32_t>(value));
-  return bits;
-}
 
 struct Elements {
   Floats parameters;

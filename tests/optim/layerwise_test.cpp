@@ -17,24 +17,10 @@
 #include "daso/optim/lars.h"
 #include "daso/optim/lars_kernel.h"
 #include "daso/optim/norm.h"
+#include "floats.h"
 
 namespace daso {
 namespace {
-
-using Floats = std::vector<float>;
-
-Floats random_floats(std::size_t elements, std::mt19937& random) {
-  std::normal_distribution<float> normal(0, 1);
-  Floats values(elements);
-  for (float& value : values) value = normal(random);
-  return values;
-}
-
-std::vector<std::uint32_t> bits_of(const Floats& values) {
-  std::vector<std::uint32_t> bits;
-  for (const float value : values) bits.push_back(std::bit_cast<std::uint32_t>(value));
-  return bits;
-}
 
 // A matrix w of norm 5, and a vector.
 std::shared_ptr<Bag> bag() {
