@@ -129,13 +129,18 @@ TEST_F(ImageFolders, AreCroppedTheSameWayFromTheSameNumbers) {
   };
   EXPECT_EQ(crop(1), crop(1));
   EXPECT_NE(crop(1), crop(2));
-  // The gradient tells where the crop was: as draw_crop() says.
-  const Rectangle expected = draw_crop(120, 90, RandomStream{7});
-  const Floats image = crop(7);
-  const double left = expected.left + 0.5 * expected.width / kSize - 0.5;
-  const double right = expected.right() - 0.5 * expected.width / kSize - 0.5;
-  EXPECT_NEAR(image[0], left / 119, 4 / 255.0);
-  EXPECT_NEAR(image[kSize - 1], right / 119, 4 / 255.0);
+  // The gradient tells where the crop was, and whether it is mirrored: as draw_cut() says.
+  int mirrored = 0;
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    const Cut expected = draw_cut(120, 90, RandomStream{seed});
+    const Floats image = crop(seed);
+    const double left = expected.left + 0.5 * expected.width / kSize - 0.5;
+    const double right = expected.left + expected.width - 0.5 * expected.width / kSize - 0.5;
+    EXPECT_NEAR(image[expected.mirrored ? kSize - 1 : 0], left / 119, 4 / 255.0);
+    EXPECT_NEAR(image[expected.mirrored ? 0 : kSize - 1], right / 119, 4 / 255.0);
+    mirrored += expected.mirrored ? 1 : 0;
+  }
+  EXPECT_TRUE(mirrored > 0 && mirrored < 20);
 }
 
 TEST_F(ImageFolders, GoThroughALoaderWithCropsOfTheirOwn) {

@@ -197,6 +197,27 @@ TEST(Crop, LetsTheImageShrinkAsLongAsItCoversTheSquare) {
   EXPECT_EQ(shrink(20000, 20000), 8);
 }
 
+TEST(Crop, IsMirroredEverySecondTime) {
+  int mirrored = 0;
+  for (std::uint64_t i = 0; i < 9000; ++i) {
+    mirrored += draw_cut(60, 60, RandomStream{2, i}).mirrored ? 1 : 0;
+  }
+  EXPECT_NEAR(mirrored, 4500, 5 * 48);
+}
+
+TEST(Resample, MirrorsEachRow) {
+  const Picture picture = picture_of(rough(37, 29));
+  Cut cut = centre_cut(37, 29, 21);
+  const std::vector<float> square = square_of(picture, cut, 21);
+  cut.mirrored = true;
+  const std::vector<float> mirrored = square_of(picture, cut, 21);
+  for (std::size_t row = 0; row < 3 * 21; ++row) {
+    for (std::size_t x = 0; x < 21; ++x) {
+      ASSERT_EQ(mirrored[row * 21 + x], square[row * 21 + 20 - x]);
+    }
+  }
+}
+
 // Rows are summed alike whatever the processor has, and as plain arithmetic does it.
 TEST(Rows, AddUpAlikeOnEveryInstructionSet) {
   std::vector<std::uint8_t> rows(3 * 61);
@@ -214,6 +235,39 @@ TEST(Rows, AddUpAlikeOnEveryInstructionSet) {
     std::vector<float> sum(61);
     add_rows(rows.data(), 61, weights, sum, set);
     EXPECT_EQ(sum, expected) << name_of(set);
+  }
+}
+
+// So are pixels: 39 of them, so that whole vectors and single ones occur.
+TEST(Rows, GiveTheirPixelsAlikeOnEveryInstructionSet) {
+  constexpr std::size_t kPixels = 39;
+  RandomStream random{3};
+  std::vector<float> row(3 * 50 + 1);
+  for (float& value : row) value = static_cast<float>(random.fraction());
+  for (const std::size_t number : {1U, 2U, 3U, 5U}) {
+    PixelTaps taps{.taps = number};
+    std::vector<float> weights(number * kPixels);
+    for (std::size_t i = 0; i < weights.size(); ++i) {
+      weights[i] = static_cast<float>(random.fraction());
+      taps.weights.insert(taps.weights.end(), 4, weights[i]);
+    }
+    std::vector<float> expected(3 * kPixels);
+    for (std::size_t x = 0; x < kPixels; ++x) {
+      taps.offsets.push_back(3 * static_cast<std::int32_t>(random.below(51 - number)));
+      for (std::size_t colour = 0; colour < 3; ++colour) {
+        const std::size_t first = static_cast<std::size_t>(taps.offsets.back()) + colour;
+        float sum = weights[x] * row[first];
+        for (std::size_t i = 1; i < number; ++i) {
+          sum += weights[i * kPixels + x] * row[first + 3 * i];
+        }
+        expected[colour * kPixels + x] = std::min(sum, 1.0F);
+      }
+    }
+    for (const InstructionSet set : supported_instruction_sets()) {
+      std::vector<float> sums(3 * kPixels);
+      add_pixels(row.data(), taps, sums.data(), kPixels, set);
+      EXPECT_EQ(sums, expected) << name_of(set) << ", " << number << " taps";
+    }
   }
 }
 

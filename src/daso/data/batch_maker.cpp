@@ -11,13 +11,9 @@
 namespace daso {
 
 Placement draw_placement(Augment augment, const InputShape& shape, RandomStream& random) {
-  Placement placement;
-  if (augment == Augment::kNone) return placement;
-  if (augment == Augment::kResizedCropFlip) {  // the dataset draws the crop
-    placement.mirrored = random.below(2) == 1;
-    return placement;
-  }
+  DASO_ASSERT(augment == Augment::kCrop || augment == Augment::kCropFlip);
   const int padding = shape.height / 8;
+  Placement placement;
   placement.down = random.around(padding);
   placement.right = random.around(padding);
   placement.mirrored = augment == Augment::kCropFlip && random.below(2) == 1;
@@ -36,7 +32,7 @@ void place_image(std::span<const float> image, const InputShape& shape,
   float* to = out.data();
   for (int channel = 0; channel < shape.channels; ++channel) {
     const float mean = normalisation.mean[static_cast<std::size_t>(channel)];
-    const float deviation = normalisation.deviation[static_cast<std::size_t>(channel)];
+    const float scale = 1 / normalisation.deviation[static_cast<std::size_t>(channel)];
     for (int y = 0; y < shape.height; ++y, to += width) {
       const int row = y - placement.down;
       if (row < 0 || row >= shape.height || begin >= end) {
@@ -50,11 +46,20 @@ void place_image(std::span<const float> image, const InputShape& shape,
       const int count = end - begin;
       float* const shown = to + begin;
       if (placement.mirrored) {
-        for (int x = 0; x < count; ++x) shown[x] = (from[-x] - mean) / deviation;
+        for (int x = 0; x < count; ++x) shown[x] = (from[-x] - mean) * scale;
       } else {
-        for (int x = 0; x < count; ++x) shown[x] = (from[x] - mean) / deviation;
+        for (int x = 0; x < count; ++x) shown[x] = (from[x] - mean) * scale;
       }
     }
+  }
+}
+
+void normalise(const Normalisation& normalisation, std::span<float> image) {
+  const std::size_t plane = image.size() / normalisation.mean.size();
+  for (std::size_t channel = 0; channel < normalisation.mean.size(); ++channel) {
+    const float mean = normalisation.mean[channel];
+    const float scale = 1 / normalisation.deviation[channel];
+    for (float& value : image.subspan(channel * plane, plane)) value = (value - mean) * scale;
   }
 }
 
@@ -119,17 +124,24 @@ void BatchFiller::fill(Batch& batch, std::int64_t position, std::int64_t index, 
 
 void BatchFiller::fill_image(Batch& batch, std::int64_t position, std::int64_t index,
                              Augment augment, RandomStream random) {
-  const Placement placement = draw_placement(augment, shape_, random);
   const ImageDataset& images = as_images(dataset_);
-  const int label = augment == Augment::kResizedCropFlip
-                        ? images.read_augmented(index, random, image_)
-                        : images.read(index, image_);
+  const std::int64_t elements = shape_.elements();
+  const std::span<float> out(batch.inputs.mutable_data_ptr<float>() + position * elements,
+                             static_cast<std::size_t>(elements));
+  int label = 0;
+  if (augment == Augment::kCrop || augment == Augment::kCropFlip) {
+    const Placement placement = draw_placement(augment, shape_, random);
+    label = images.read(index, image_);
+    place_image(image_, shape_, normalisation_, placement, out);
+  } else {  // nothing moves, so the image can be read to its place
+    label = augment == Augment::kNone ? images.read(index, out)
+                                      : images.read_augmented(index, random, out);
+    normalise(normalisation_, out);
+  }
   require(label >= 0 && label < dataset_.classes(),
           "example {} of the dataset has class {}, which is not one of 0 ... {}", index, label,
           dataset_.classes() - 1);
   batch.labels.mutable_data_ptr<std::int64_t>()[position] = label;
-  float* const first = batch.inputs.mutable_data_ptr<float>() + position * shape_.elements();
-  place_image(image_, shape_, normalisation_, placement, {first, image_.size()});
 }
 
 void BatchFiller::fill_text(Batch& batch, std::int64_t position, std::int64_t index) {

@@ -20,7 +20,7 @@ struct Placement {
   bool mirrored = false;
 };
 
-// Takes what it needs from `random`.
+// Of kCrop or kCropFlip. Takes what it needs from `random`.
 Placement draw_placement(Augment augment, const InputShape& shape, RandomStream& random);
 
 // Writes the normalised image where it belongs. What comes in at an edge is 0 after normalisation:
@@ -28,6 +28,9 @@ Placement draw_placement(Augment augment, const InputShape& shape, RandomStream&
 void place_image(std::span<const float> image, const InputShape& shape,
                  const Normalisation& normalisation, const Placement& placement,
                  std::span<float> out);
+
+// Normalises the image where it lies.
+void normalise(const Normalisation& normalisation, std::span<float> image);
 
 // Refuses an augmentation that the dataset cannot have.
 void check_augment(Augment augment, const Dataset& dataset);

@@ -68,6 +68,13 @@ Cut cut_of(const Rectangle& crop) {
           .within = crop};
 }
 
+Cut draw_cut(int width, int height, RandomStream random) {
+  const bool mirrored = random.below(2) == 1;
+  Cut cut = cut_of(draw_crop(width, height, random));
+  cut.mirrored = mirrored;
+  return cut;
+}
+
 Cut centre_cut(int width, int height, int size) {
   const int shorter = rounded(static_cast<double>(size) * kResized / kKept);
   // As the image would be after resizing, and where the square lies in that.

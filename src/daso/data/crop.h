@@ -14,6 +14,7 @@ struct Cut {
   double width = 0;
   double height = 0;
   Rectangle within;
+  bool mirrored = false;  // left and right change places
 };
 
 // Inception's crop: an area of 0.08 ... 1 of the image's, width : height from 3 : 4 to 4 : 3 on a
@@ -23,6 +24,9 @@ Rectangle draw_crop(int width, int height, RandomStream random);
 
 // The crop alone.
 Cut cut_of(const Rectangle& crop);
+
+// A crop drawn at random, every second one mirrored.
+Cut draw_cut(int width, int height, RandomStream random);
 
 // The centre of the image after its shorter side has become size * 256 / 224.
 Cut centre_cut(int width, int height, int size);

@@ -58,7 +58,7 @@ class ImageDataset : public Dataset {
 
   // Whether read_augmented() gives a part of the image that is drawn at random.
   virtual bool draws_crops() const { return false; }
-  // The same for data that draws its own crop while it decodes; the loader mirrors it.
+  // The same for data that draws its own crop while it decodes, and whether to mirror it.
   virtual int read_augmented(std::int64_t index, RandomStream /*random*/,
                              std::span<float> input) const {
     return read(index, input);

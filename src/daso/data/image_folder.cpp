@@ -72,14 +72,11 @@ int ImageFolder::read(std::int64_t index, std::span<float> input) const {
 int ImageFolder::read_augmented(std::int64_t index, RandomStream random,
                                 std::span<float> input) const {
   return load(
-      index, [random](int width, int height) { return cut_of(draw_crop(width, height, random)); },
-      input);
+      index, [random](int width, int height) { return draw_cut(width, height, random); }, input);
 }
 
 std::int64_t ImageFolder::decode_only(std::int64_t index, RandomStream random) const {
-  const auto make_cut = [random](int width, int height) {
-    return cut_of(draw_crop(width, height, random));
-  };
+  const auto make_cut = [random](int width, int height) { return draw_cut(width, height, random); };
   return decoded(list_.path_of(index), make_cut, side_).bytes;
 }
 

@@ -50,7 +50,7 @@ class ImageFolder final : public ImageDataset {
 
   // Shorter side to size * 256 / 224, then the centre.
   int read(std::int64_t index, std::span<float> input) const override;
-  // A crop drawn at random, resized.
+  // A crop drawn at random, resized, every second one mirrored.
   bool draws_crops() const override { return true; }
   int read_augmented(std::int64_t index, RandomStream random,
                      std::span<float> input) const override;

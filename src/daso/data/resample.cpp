@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <utility>
 #include <vector>
 
@@ -13,7 +12,7 @@
 namespace daso {
 namespace {
 
-constexpr float kStep = 1.0F / 255.0F;  // of a byte
+constexpr double kStep = 1.0 / 255;  // of a byte
 
 // What each pixel of one side of the square is made of: `most` pixels of the picture from `first`
 // on, weighted. A weight of 0 stands where it needs fewer.
@@ -35,7 +34,8 @@ struct Side {
   int end = 0;
 };
 
-Taps taps_of(const Side& side, int size) {
+// The weights of each add up to `sum_of_weights`.
+Taps taps_of(const Side& side, int size, double sum_of_weights) {
   const double step = side.length / size;
   const double support = std::max(1.0, step);
   // No more than there are, so that a row of taps never leaves the picture.
@@ -57,7 +57,9 @@ Taps taps_of(const Side& side, int size) {
     }
     DASO_ASSERT(sum > 0);
     taps.first.push_back(first);
-    for (const double weight : weights) taps.weights.push_back(static_cast<float>(weight / sum));
+    for (const double weight : weights) {
+      taps.weights.push_back(static_cast<float>(weight / sum * sum_of_weights));
+    }
   }
   return taps;
 }
@@ -71,75 +73,23 @@ Side shrunk(double from, double length, std::pair<int, int> within, int shrink,
           .end = std::min((within.second + shrink - 1) / shrink, picture.second)};
 }
 
-// A pixel and the first colour of the next, which does not count.
-using Pixel = float __attribute__((vector_size(4 * sizeof(float))));
-
-Pixel pixel_at(const float* from) {
-  Pixel pixel;
-  std::memcpy(&pixel, from, sizeof pixel);
-  return pixel;
-}
-
-// Taps for rows of pixels: offsets instead of places, and each weight for all colours.
-struct PixelTaps {
-  std::vector<std::ptrdiff_t> offsets;
-  std::vector<Pixel> weights;
-  std::size_t most = 0;
-
-  // Of a row whose first pixel is `begin`.
-  PixelTaps(const Taps& taps, int begin) : most(static_cast<std::size_t>(taps.most)) {
-    for (const int first : taps.first) {
-      offsets.push_back(static_cast<std::ptrdiff_t>(first - begin) * kColours);
+// Taps for a row of pixels that begins with pixel `begin` of the picture. A mirrored one has the
+// last first.
+PixelTaps pixel_taps(const Taps& taps, int begin, bool mirrored) {
+  const std::size_t size = taps.first.size();
+  PixelTaps pixels{.taps = static_cast<std::size_t>(taps.most)};
+  pixels.offsets.reserve(size);
+  pixels.weights.reserve(4 * size * pixels.taps);
+  const auto source = [&](std::size_t x) { return mirrored ? size - 1 - x : x; };
+  for (std::size_t x = 0; x < size; ++x) {
+    pixels.offsets.push_back((taps.first[source(x)] - begin) * kColours);
+  }
+  for (std::size_t i = 0; i < pixels.taps; ++i) {
+    for (std::size_t x = 0; x < size; ++x) {
+      pixels.weights.insert(pixels.weights.end(), 4, taps.of(source(x))[i]);
     }
-    for (const float weight : taps.weights) weights.push_back(Pixel{} + weight);
   }
-
-  // kTaps is `most` where that is known to the compiler, which then needs no loop; else 0.
-  template <std::size_t kTaps>
-  Pixel at(const float* row, std::size_t x) const {
-    const std::size_t taps = kTaps == 0 ? most : kTaps;
-    const float* from = row + offsets[x];
-    const Pixel* const weight = weights.data() + x * taps;
-    Pixel sum = weight[0] * pixel_at(from);
-    for (std::size_t i = 1; i < taps; ++i) {
-      from += kColours;
-      sum += weight[i] * pixel_at(from);
-    }
-    return sum;
-  }
-};
-
-void store(const Pixel& four, float* to) {
-  const Pixel one = Pixel{} + 1.0F;
-  const Pixel scaled = four * kStep;
-  const Pixel within = scaled < one ? scaled : one;
-  std::memcpy(to, &within, sizeof within);
-}
-
-// One row of the square. Four pixels at a time, which are then turned into four of each colour; the
-// last four may have been among those before.
-template <std::size_t kTaps>
-void resample_row(const float* row, const PixelTaps& across, float* red, std::size_t plane) {
-  const std::size_t size = across.offsets.size();
-  for (std::size_t next = 0; next < size; next += 4) {
-    const std::size_t x = std::min(next, size - 4);
-    const Pixel a = across.at<kTaps>(row, x);
-    const Pixel b = across.at<kTaps>(row, x + 1);
-    const Pixel c = across.at<kTaps>(row, x + 2);
-    const Pixel d = across.at<kTaps>(row, x + 3);
-    const Pixel ab = __builtin_shufflevector(a, b, 0, 4, 1, 5);
-    const Pixel cd = __builtin_shufflevector(c, d, 0, 4, 1, 5);
-    store(__builtin_shufflevector(ab, cd, 0, 1, 4, 5), red + x);
-    store(__builtin_shufflevector(ab, cd, 2, 3, 6, 7), red + x + plane);
-    const Pixel blue_ab = __builtin_shufflevector(a, b, 2, 6, 2, 6);
-    const Pixel blue_cd = __builtin_shufflevector(c, d, 2, 6, 2, 6);
-    store(__builtin_shufflevector(blue_ab, blue_cd, 0, 1, 4, 5), red + x + 2 * plane);
-  }
-}
-
-// Two where pixels become more, three where they become a little fewer.
-auto row_function(std::size_t taps) {
-  return taps == 2 ? resample_row<2> : taps == 3 ? resample_row<3> : resample_row<0>;
+  return pixels;
 }
 
 }  // namespace
@@ -151,21 +101,20 @@ void resample(const Picture& picture, const Cut& cut, int size, std::span<float>
   const Rectangle& part = picture.part;
   const Taps across = taps_of(shrunk(cut.left, cut.width, {cut.within.left, cut.within.right()},
                                      picture.shrunk, {part.left, part.right()}),
-                              size);
+                              size, 1);
   const Taps down = taps_of(shrunk(cut.top, cut.height, {cut.within.top, cut.within.bottom()},
                                    picture.shrunk, {part.top, part.bottom()}),
-                            size);
+                            size, kStep);
   const int begin = across.first.front();
   const int end = across.first.back() + across.most;
   const auto values = static_cast<std::size_t>(end - begin) * kColours;
   std::vector<float> row(values + 1);  // the last pixel is read with one behind it
-  const PixelTaps pixels(across, begin);
-  const auto by_taps = row_function(pixels.most);
+  const PixelTaps pixels = pixel_taps(across, begin, cut.mirrored);
   const std::ptrdiff_t left = static_cast<std::ptrdiff_t>(begin - part.left) * kColours;
   for (std::size_t y = 0; y < down.first.size(); ++y) {
     add_rows(picture.row(down.first[y]) + left, static_cast<std::size_t>(part.width) * kColours,
              {down.of(y), static_cast<std::size_t>(down.most)}, std::span(row).first(values));
-    by_taps(row.data(), pixels, square.data() + y * static_cast<std::size_t>(size), plane);
+    add_pixels(row.data(), pixels, square.data() + y * static_cast<std::size_t>(size), plane);
   }
 }
 

@@ -9,6 +9,7 @@ namespace daso {
 namespace {
 
 constexpr KernelVersions<kernels::RowSum> kRows = DASO_KERNEL_VERSIONS(rows);
+constexpr KernelVersions<kernels::PixelSum> kPixels = DASO_KERNEL_VERSIONS(pixels);
 
 }  // namespace
 
@@ -26,6 +27,26 @@ void add_rows(const std::uint8_t* rows, std::size_t stride, std::span<const floa
   rest.sum += done;
   rest.values -= done;
   kRows.scalar(rest);
+}
+
+void add_pixels(const float* row, const PixelTaps& taps, float* red, std::size_t plane,
+                InstructionSet set) {
+  const std::size_t pixels = taps.offsets.size();
+  DASO_ASSERT(taps.taps >= 1 && taps.weights.size() == 4 * taps.taps * pixels);
+  kernels::PixelSum rest{.row = row,
+                         .offsets = taps.offsets.data(),
+                         .weights = taps.weights.data(),
+                         .stride = 4 * pixels,
+                         .taps = taps.taps,
+                         .red = red,
+                         .plane = plane,
+                         .pixels = pixels};
+  const std::size_t done = kPixels(rest, set);
+  rest.offsets += done;
+  rest.weights += 4 * done;
+  rest.red += done;
+  rest.pixels -= done;
+  kPixels.scalar(rest);
 }
 
 }  // namespace daso
