@@ -55,11 +55,24 @@ TEST_F(LossScalers, DoubleAfterManyGoodSteps) {
   EXPECT_EQ(scaler_.scale(), 65536);
 }
 
-TEST_F(LossScalers, GoOnWithTheSmallestOfAll) {
-  scaler_.lower_to(1 << 20);
-  EXPECT_EQ(scaler_.scale(), 65536);
-  scaler_.lower_to(1024);
-  EXPECT_EQ(scaler_.scale(), 1024);
+// Two that skipped at different steps double at the same one once they have agreed.
+TEST_F(LossScalers, GoOnAlikeOnceTheyAgree) {
+  ASSERT_FALSE(step(kInfinity));
+  for (int i = 0; i < 1500; ++i) ASSERT_TRUE(step(1));
+  LossScaler other;
+  model_.gradients().fill_(kInfinity);
+  ASSERT_FALSE(other.unscale(model_));
+  ASSERT_FALSE(other.unscale(model_));
+  scaler_.agree_on(other.scale(), other.good_steps());
+  EXPECT_EQ(scaler_.scale(), 16384);
+  other.agree_on(scaler_.scale(), scaler_.good_steps());
+  for (int i = 0; i < 2000; ++i) {
+    ASSERT_EQ(scaler_.scale(), other.scale()) << i;
+    ASSERT_TRUE(step(1));
+    ASSERT_TRUE(other.unscale(model_));
+  }
+  EXPECT_EQ(scaler_.scale(), 32768);
+  EXPECT_EQ(other.scale(), 32768);
 }
 
 TEST_F(LossScalers, GiveUpWhereTheScaleIsNotTheReason) {

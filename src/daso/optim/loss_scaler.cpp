@@ -10,7 +10,8 @@ namespace daso {
 
 bool LossScaler::unscale(FlatModel& model) {
   if (!all_finite(floats(model.gradients()))) {
-    lower_to(scale_ / 2);
+    scale_ /= 2;
+    good_steps_ = 0;
     if (scale_ >= kLeast) return false;
     throw Error(fmt::format(
         "gradients are not finite although the loss is scaled by {} only: the run has diverged; a "
@@ -25,10 +26,10 @@ bool LossScaler::unscale(FlatModel& model) {
   return true;
 }
 
-void LossScaler::lower_to(double scale) {
-  if (scale >= scale_) return;
+void LossScaler::agree_on(double scale, std::int64_t good_steps) {
+  DASO_ASSERT(scale <= scale_ && good_steps <= good_steps_);
   scale_ = scale;
-  good_steps_ = 0;
+  good_steps_ = good_steps;
 }
 
 State LossScaler::state() const {

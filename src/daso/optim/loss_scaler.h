@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
+
 #include "daso/model/flat_model.h"
 #include "daso/model/state.h"
 
@@ -18,21 +20,22 @@ class LossScaler {
   static constexpr double kLeast = 0x1p-10;
 
   double scale() const { return scale_; }
+  std::int64_t good_steps() const { return good_steps_; }  // since the scale last changed
 
   // Divides the gradients by the scale. False: one is not finite, and the step is to be skipped.
   // The decision follows from the gradients alone, so ranks that hold the same mean decide alike.
   // Throws Error where the scale has become so small that it cannot be the reason.
   bool unscale(FlatModel& model);
 
-  // Ranks go on with the smallest scale of theirs.
-  void lower_to(double scale);
+  // Ranks go on alike, with the smallest scale and the smallest number of good steps of theirs.
+  void agree_on(double scale, std::int64_t good_steps);
 
   State state() const;
   void load_state(const State& state);
 
  private:
   double scale_ = kFirst;
-  std::int64_t good_steps_ = 0;  // since the scale last changed
+  std::int64_t good_steps_ = 0;
 };
 
 }  // namespace daso

@@ -202,9 +202,10 @@ void Trainer::Body::update(const When& when) {
 
 // Nodes skip steps by themselves between agreements, and start the next epoch alike.
 void Trainer::Body::agree_on_scale() {
-  const at::Tensor scale = at::full({1}, scaler->scale(), at::kDouble);
-  team.all_reduce(scale, Reduce::kMin).wait(world.limit());
-  scaler->lower_to(scale.item<double>());
+  const at::Tensor smallest = at::full({2}, scaler->scale(), at::kDouble);
+  smallest[1].fill_(scaler->good_steps());
+  team.all_reduce(smallest, Reduce::kMin).wait(world.limit());
+  scaler->agree_on(smallest[0].item<double>(), smallest[1].item<std::int64_t>());
 }
 
 void Trainer::Body::end_epoch(int epoch, const OnProgress& on_progress) {
