@@ -143,6 +143,37 @@ TEST_F(ImageFolders, AreCroppedTheSameWayFromTheSameNumbers) {
   EXPECT_TRUE(mirrored > 0 && mirrored < 20);
 }
 
+// A file damaged near its end: crops of its upper part do not meet that, before and after one that
+// does.
+TEST_F(ImageFolders, ShowTheSameFromTheSameNumbersWhateverWasMetBefore) {
+  const fs::path file = folder_ / "train" / "a" / "0.jpg";
+  write_jpeg(file, image_of(160, 160, [](int x, int y, int) { return (x * 37 + y * y) % 256; }),
+             {.quality = 90});
+  Bytes bytes = read_file(file);
+  bytes[bytes.size() * 9 / 10] = 0xff;  // an end of the image, and there is more behind it
+  bytes[bytes.size() * 9 / 10 + 1] = 0xd9;
+  write_file(file, bytes);
+  const auto seed_of = [](int top, int bottom) {  // whose crop ends between these rows
+    for (std::uint64_t seed = 1;; ++seed) {
+      const int end = draw_cut(160, 160, RandomStream{seed}).within.bottom();
+      if (end >= top && end <= bottom) return seed;
+    }
+  };
+  const Datasets data = open({.skip_bad_images = true});
+  const auto crop = [&](std::uint64_t seed) {
+    Floats image(3 * kSize * kSize);
+    as_images(*data.train).read_augmented(0, RandomStream{seed}, image);
+    return image;
+  };
+  testing::internal::CaptureStderr();
+  const Floats upper = crop(seed_of(40, 80));
+  EXPECT_EQ(data.train->bad_files(), 0);
+  expect_colour(crop(seed_of(158, 160)), 0);  // the next of its class
+  EXPECT_EQ(data.train->bad_files(), 1);
+  EXPECT_EQ(crop(seed_of(40, 80)), upper);
+  EXPECT_NE(testing::internal::GetCapturedStderr().find("0.jpg"), std::string::npos);
+}
+
 TEST_F(ImageFolders, GoThroughALoaderWithCropsOfTheirOwn) {
   const auto data = open().train;
   LoaderOptions options{.shard = {.examples = 8, .ranks = 1, .batch_size = 4, .seed = 1},

@@ -91,7 +91,6 @@ int ImageFolder::load(std::int64_t index, const MakeCut& make_cut, std::span<flo
   const std::int64_t count = list_.begins[static_cast<std::size_t>(label) + 1] - begin;
   for (std::int64_t i = 0; i < count; ++i) {
     const std::int64_t candidate = begin + (index - begin + i) % count;
-    if (known_as_bad(candidate)) continue;
     try {
       load_file(candidate, make_cut, input);
       return label;
@@ -109,14 +108,8 @@ void ImageFolder::load_file(std::int64_t index, const MakeCut& make_cut,
   resample(loaded.picture, loaded.cut, side_, input);
 }
 
-bool ImageFolder::known_as_bad(std::int64_t index) const {
-  const std::lock_guard lock(mutex_);
-  return bad_.contains(index);
-}
-
 void ImageFolder::note_as_bad(std::int64_t index, const std::string& reason) const {
   const std::lock_guard lock(mutex_);
-  // Two threads may have met it at once.
   if (!bad_.insert(index).second) return;
   fmt::print(stderr, "daso: warning: {}; the next image of its class takes its place\n", reason);
 }

@@ -63,17 +63,17 @@ class ImageFolder final : public ImageDataset {
   using MakeCut = std::function<Cut(int width, int height)>;
 
   // Decodes the example's file, or that of the next of its class if it is damaged, and returns the
-  // class.
+  // class. Tries each time anew: a crop may miss the damage, and what an example shows must not
+  // depend on what was met before it.
   int load(std::int64_t index, const MakeCut& make_cut, std::span<float> input) const;
   void load_file(std::int64_t index, const MakeCut& make_cut, std::span<float> input) const;
-  bool known_as_bad(std::int64_t index) const;
   void note_as_bad(std::int64_t index, const std::string& reason) const;
 
   ImageList list_;
   int side_;
   bool skip_bad_;
-  mutable std::mutex mutex_;  // guards what follows
-  mutable std::set<std::int64_t> bad_;
+  mutable std::mutex mutex_;            // guards what follows
+  mutable std::set<std::int64_t> bad_;  // those that were met
 };
 
 }  // namespace daso
