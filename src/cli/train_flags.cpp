@@ -108,8 +108,7 @@ void add_optimizer_flags(CLI::App& app, TrainOptions& o) {
   Flags flags(app);
   flags.choice("--optimizer", o.optimizer.name, optimizer_names(), std::identity())
       ->description(join(optimizer_names(), ", ") + " (sgd; adamw for transformer and vit-tiny)");
-  flags.parsed("--momentum", "Of sgd and lars", o.optimizer.momentum, parse_number)
-      ->default_str(fmt::format("{}", o.optimizer.momentum));
+  flags.parsed("--momentum", "Of sgd and lars (0.9)", o.momentum, parse_number);
   app.add_flag("--nesterov", o.optimizer.nesterov, "Nesterov's momentum, of sgd");
   flags.parsed("--trust", "Of lars: its trust coefficient (0.001)", o.trust, parse_number);
   flags.parsed("--weight-decay", "(sgd and lars 0.0005, adamw and lamb 0.01)", o.weight_decay,
@@ -234,7 +233,7 @@ Configuration configuration_of(const TrainOptions& o) {
   put_if("lr-patience", o.lr_patience, same);
   put_if("lr-threshold", o.lr_threshold, same);
   if (!o.optimizer.name.empty()) put("optimizer", o.optimizer.name);
-  put("momentum", o.optimizer.momentum);
+  put_if("momentum", o.momentum, same);
   put("nesterov", o.optimizer.nesterov);
   put_if("trust", o.trust, same);
   put_if("weight-decay", o.weight_decay, same);

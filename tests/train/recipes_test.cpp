@@ -40,6 +40,43 @@ void expect_same_bytes_from(int step, TrainOptions options, const RunOptions& ru
   EXPECT_TRUE(result_in(rest.path()) == result_in(whole.path())) << options.strategy;
 }
 
+// What would be ignored is refused, and says for what it is.
+TEST(TrainOptions, RefuseWhatWouldChangeNothing) {
+  const auto refused = [](const auto& change) {
+    TrainOptions options;
+    change(options);
+    return refusal(options);
+  };
+  EXPECT_EQ(refused([](TrainOptions& o) { o.momentum = 0.5; }), "");
+  EXPECT_EQ(refused([](TrainOptions& o) {
+              o.optimizer.name = "lamb";
+              o.momentum = 0.5;
+            }),
+            "--momentum changes nothing here: it is for --optimizer sgd and lars");
+  EXPECT_EQ(refused([](TrainOptions& o) {
+              o.optimizer.name = "lars";
+              o.optimizer.nesterov = true;
+            }),
+            "--nesterov changes nothing here: it is for --optimizer sgd");
+  EXPECT_EQ(refused([](TrainOptions& o) {
+              o.weight_decay = 0;
+              o.optimizer.decay_all = false;
+            }),
+            "--no-decay and --no-decay-norm-bias change nothing with --weight-decay 0");
+  EXPECT_EQ(refused([](TrainOptions& o) {
+              o.lr_start = 0.01;
+              o.lr_warmup_epochs = 0;
+            }),
+            "--lr-start changes nothing with --lr-warmup-epochs 0");
+  EXPECT_EQ(refused([](TrainOptions& o) { o.lr_warmup_epochs = 7; }),
+            "--lr-warmup-epochs must be in 0 ... 6, as there are --epochs 6, got 7");
+  EXPECT_EQ(refused([](TrainOptions& o) {
+              o.strategy = "sync";
+              o.preset = "paper";
+            }),
+            "--preset changes nothing here: it is for --strategy daso and local");
+}
+
 // 32 samples on each of 64 ranks are 8 times 256.
 TEST(RateOptions, BaseRateIsScaledAndWhereTheWarmupBegins) {
   TrainOptions options;

@@ -30,6 +30,7 @@ void refuse_idle(const TrainOptions& options, ScheduleKind schedule) {
           options.model == "transformer", "--model transformer");
   belongs(options.sync_batchnorm, "--sync-batchnorm", options.strategy != "none",
           "strategies whose ranks train one model");
+  belongs(options.preset != "default", "--preset", cycles, "--strategy daso and local");
   belongs(options.schedule.has_value(), "--schedule", cycles, "--strategy daso and local");
   belongs(options.skip.has_value(), "--skip", cycles, "--strategy daso and local");
   belongs(options.wait.has_value(), "--wait", options.strategy == "daso", "--strategy daso");
@@ -46,6 +47,10 @@ void refuse_idle(const TrainOptions& options, ScheduleKind schedule) {
           "--schedule plateau");
   belongs(options.threshold.has_value(), "--threshold",
           cycles && schedule == ScheduleKind::kPlateau, "--schedule plateau");
+}
+
+bool has_moments(const std::string& optimizer) {
+  return optimizer == "adamw" || optimizer == "lamb";
 }
 
 // The preset with what was asked for in its place.
@@ -137,8 +142,10 @@ void validate(const TrainOptions& options) {
           ema.value_or(0));
   require(options.label_smoothing >= 0 && options.label_smoothing < 1,
           "--label-smoothing must be in 0 ... below 1, got {}", options.label_smoothing);
-  require(!options.lr_warmup_epochs || *options.lr_warmup_epochs >= 0,
-          "--lr-warmup-epochs must be 0 or more, got {}", options.lr_warmup_epochs.value_or(0));
+  require(!options.lr_warmup_epochs ||
+              (*options.lr_warmup_epochs >= 0 && *options.lr_warmup_epochs <= options.epochs),
+          "--lr-warmup-epochs must be in 0 ... {}, as there are --epochs {}, got {}",
+          options.epochs, options.epochs, options.lr_warmup_epochs.value_or(0));
   const auto known = [](const char* flag, const std::string& name,
                         const std::vector<std::string>& names) {
     if (std::find(names.begin(), names.end(), name) != names.end()) return;
@@ -184,15 +191,20 @@ OptimizerOptions optimizer_options(const TrainOptions& options) {
   OptimizerOptions result = options.optimizer;
   result.name = optimizer_name(options);
   const bool lars = result.name == "lars";
-  const bool adam = result.name == "adamw" || result.name == "lamb";
+  const bool adam = has_moments(result.name);
   result.weight_decay = options.weight_decay.value_or(adam ? 0.01 : 5e-4);
+  result.momentum = options.momentum.value_or(0.9);
   result.trust = options.trust.value_or(result.trust);
   require(!options.trust || lars, "--trust changes nothing here: it is for --optimizer lars");
+  require(!options.momentum || !adam,
+          "--momentum changes nothing here: it is for --optimizer sgd and lars");
+  require(!result.nesterov || result.name == "sgd",
+          "--nesterov changes nothing here: it is for --optimizer sgd");
   require(result.decay_all || !(lars || result.name == "lamb"),
           "--no-decay-norm-bias changes nothing here: {} never decays norms and biases",
           result.name);
-  require(result.weight_decay > 0 || result.no_decay.empty(),
-          "--no-decay changes nothing with --weight-decay 0");
+  require(result.weight_decay > 0 || (result.no_decay.empty() && result.decay_all),
+          "--no-decay and --no-decay-norm-bias change nothing with --weight-decay 0");
   return result;
 }
 
@@ -202,6 +214,7 @@ TrainOptions resolved(const TrainOptions& options, const Course& course, const T
   const OptimizerOptions optimizer = optimizer_options(options);
   all.optimizer.name = optimizer.name;
   all.weight_decay = optimizer.weight_decay;
+  if (!has_moments(optimizer.name)) all.momentum = optimizer.momentum;
   if (optimizer.name == "lars") all.trust = optimizer.trust;
   if (options.model == "transformer") {
     const TransformerSizes sizes = transformer_sizes(options);

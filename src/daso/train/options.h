@@ -60,9 +60,10 @@ struct TrainOptions {
   std::vector<double> lr_steps;    // step: epochs
   std::optional<int> lr_patience;  // plateau
   std::optional<double> lr_threshold;
-  OptimizerOptions optimizer{.name = "", .momentum = 0.9};  // no name: by the model
-  std::optional<double> weight_decay;                       // else by the optimizer
-  std::optional<double> trust;                              // lars
+  OptimizerOptions optimizer{.name = ""};  // no name: by the model
+  std::optional<double> weight_decay;      // else by the optimizer
+  std::optional<double> momentum;          // sgd, lars
+  std::optional<double> trust;             // lars
   std::optional<double> clip_norm;
   double label_smoothing = 0;  // of the training loss alone
   Precision precision = Precision::kFp32;

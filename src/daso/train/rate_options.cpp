@@ -58,6 +58,8 @@ LearningRateOptions rate_options(const TrainOptions& options, int ranks, std::in
   check_steps(options);
   require(!options.lr_start || !options.base_lr,
           "--base-lr is where the warm-up begins already: leave out --lr-start");
+  require(!options.lr_start || options.lr_warmup_epochs.value_or(1) > 0,
+          "--lr-start changes nothing with --lr-warmup-epochs 0");
   const auto steps_of = [&](double epochs) {
     return std::int64_t{std::llround(epochs * static_cast<double>(batches))};
   };
@@ -86,7 +88,7 @@ void resolve_rate(TrainOptions& options, int ranks, std::int64_t batches) {
   const LearningRateOptions rate = rate_options(options, ranks, batches);
   options.lr = rate.peak;
   options.base_lr.reset();
-  if (rate.start > 0) options.lr_start = rate.start;
+  if (rate.start > 0 && rate.warmup_steps > 0) options.lr_start = rate.start;
   options.lr_warmup_epochs = options.lr_warmup_epochs.value_or(1);
   const bool plateau = rate.kind == RateKind::kPlateau;
   const bool polynomial = rate.kind == RateKind::kPolynomial;
