@@ -94,9 +94,10 @@ Trainer::Body::Body(World& the_world, const TrainOptions& the_options)
   at::set_num_threads(options.threads);
   if (options.precision == Precision::kFp16) scaler.emplace();
   if (options.sync_batchnorm) share_batch_norm();
-  if (!options.init.empty()) model.load(read_tensors(options.init).tensors);
   if (options.trace) trace.emplace(world);  // before an exchange in flight is taken up
   if (options.resume) resume();
+  // A run that goes on has no need of what it began with, which may be gone.
+  if (!resumed && !options.init.empty()) model.load(read_tensors(options.init).tensors);
 }
 
 // In a group of its own: gradients travel at the same time.
