@@ -19,6 +19,10 @@ Spread spread_of(Communicator& ranks, double own, Seconds limit) {
           .largest = reduce(ranks, own, Reduce::kMax, limit)};
 }
 
+double sum_of(Communicator& ranks, double own, Seconds limit) {
+  return reduce(ranks, own, Reduce::kSum, limit);
+}
+
 bool all_agree(Communicator& ranks, bool own, Seconds limit) {
   return reduce(ranks, own ? 1 : 0, Reduce::kMin, limit) == 1;
 }

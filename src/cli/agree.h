@@ -13,6 +13,8 @@ struct Spread {
 };
 Spread spread_of(Communicator& ranks, double own, Seconds limit);
 
+double sum_of(Communicator& ranks, double own, Seconds limit);
+
 // Does it hold on every rank?
 bool all_agree(Communicator& ranks, bool own, Seconds limit);
 

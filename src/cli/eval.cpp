@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
+#include <optional>
 
+#include "cli/agree.h"
 #include "cli/command.h"
 #include "cli/ranks.h"
 #include "daso/base/error.h"
@@ -19,6 +21,7 @@ struct EvalOptions {
   std::string run;
   std::string data = "synthetic";
   Choice choice;
+  bool skip_bad_images = false;
   bool json = false;
 };
 
@@ -37,9 +40,17 @@ void check_fit(const std::string& name, const Dataset& data, const ModelInput& i
           name, data.classes(), input.classes);
 }
 
+// Files that could not be read, of all ranks together; none where such a file ends the evaluation.
+std::optional<std::int64_t> bad_images_of(World& world, const EvalOptions& options,
+                                          const Dataset& data) {
+  if (!options.skip_bad_images) return std::nullopt;
+  const auto own = static_cast<double>(data.bad_files());
+  return static_cast<std::int64_t>(sum_of(world.everyone(), own, world.limit()));
+}
+
 int evaluate_on(World& world, const EvalOptions& options) {
   const SavedModel saved = load_saved(options.run, options.choice);
-  const Datasets data = open_data(options.data);
+  const Datasets data = open_data(options.data, {.skip_bad_images = options.skip_bad_images});
   check_fit(options.data, *data.test, saved.input);
   const auto network = network_of(saved);
   EvaluationLoader own_part(data.test, {.batch_size = kBatch,
@@ -47,17 +58,20 @@ int evaluate_on(World& world, const EvalOptions& options) {
                                         .ranks = world.size(),
                                         .normalisation = saved.input.normalisation});
   const Score score = evaluate(*network, own_part, world.everyone(), world.limit());
+  const std::optional<std::int64_t> bad_images = bad_images_of(world, options, *data.test);
   if (world.rank() != 0) return kExitOk;
   if (options.json) {
-    const nlohmann::ordered_json report = {{"model", saved.name},
-                                           {"data", options.data},
-                                           {"examples", data.test->size()},
-                                           {"test_loss", score.loss},
-                                           {"test_accuracy", score.accuracy}};
+    nlohmann::ordered_json report = {{"model", saved.name},
+                                     {"data", options.data},
+                                     {"examples", data.test->size()},
+                                     {"test_loss", score.loss},
+                                     {"test_accuracy", score.accuracy}};
+    if (bad_images) report["bad_images"] = *bad_images;
     fmt::print("{}\n", report.dump(2));
   } else {
-    fmt::print("{} on {} examples of {}: loss {:.4f}, accuracy {:.4f}\n", saved.name,
-               data.test->size(), options.data, score.loss, score.accuracy);
+    fmt::print("{} on {} examples of {}: loss {:.4f}, accuracy {:.4f}{}\n", saved.name,
+               data.test->size(), options.data, score.loss, score.accuracy,
+               bad_images ? fmt::format(", bad images {}", *bad_images) : "");
   }
   return kExitOk;
 }
@@ -72,6 +86,8 @@ Command add_eval(CLI::App& parent) {
       ->capture_default_str();
   app->add_flag("--best", options->choice.best, "The model of the best epoch (--keep-best)");
   app->add_flag("--ema", options->choice.averaged, "With averaged parameters (--ema)");
+  app->add_flag("--skip-bad-images", options->skip_bad_images,
+                "Of images:DIR: as of daso train; tells their number");
   app->add_flag("--json", options->json, "Print one JSON object");
   add_launch_flags(*app, options->launch, kShape);
   add_world_flags(*app, options->launch);
@@ -82,7 +98,8 @@ Command add_eval(CLI::App& parent) {
                              {{"run", options->run},
                               {"data", options->data},
                               {"best", options->choice.best ? "true" : "false"},
-                              {"ema", options->choice.averaged ? "true" : "false"}}},
+                              {"ema", options->choice.averaged ? "true" : "false"},
+                              {"skip-bad-images", options->skip_bad_images ? "true" : "false"}}},
                             invocation, [&](World& world) { return evaluate_on(world, *options); });
           }};
 }

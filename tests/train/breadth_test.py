@@ -44,6 +44,7 @@ class Breadth(unittest.TestCase):
         score = json.loads(daso("eval", str(self.folder / "daso"), "--data", f"text:{text}",
                                 "--json").stdout)
         self.assertAlmostEqual(score["test_loss"], losses["daso"]["test_loss"], places=4)
+        self.assertNotIn("bad_images", score)
 
     def test_a_text_needs_its_own_vocabulary(self):
         text, other = self.folder / "text", self.folder / "other"
@@ -57,6 +58,27 @@ class Breadth(unittest.TestCase):
         done = daso("train", "--data", f"text:{text}", "--model", "cnn", *TWO_NODES, "--out",
                     str(self.folder / "x"), code=2)
         self.assertIn("--model transformer", done.stderr)
+
+    def test_bad_images_are_skipped_and_counted_by_train_and_eval(self):
+        images, run = self.folder / "images", str(self.folder / "run")
+        daso("make", "images", str(images), "--classes", "2", "--train", "8", "--val", "4", "--size", "16")
+        # Of the second rank's half of the test part, which holds the images that could replace it.
+        bad = images / "val" / "class001" / "00001.jpg"
+        bad.write_text("damaged")
+        data = ["--data", f"images:{images},size=8"]
+        summary = self.train("run", *data, "--skip-bad-images", "--model", "mlp", "--batch-size", "4",
+                             "--epochs", "1", *TWO_NODES)
+        self.assertEqual(summary["bad_images"], 1)
+        score = json.loads(daso("eval", run, *data, "--skip-bad-images", "--json").stdout)
+        self.assertEqual(score["bad_images"], 1)
+        self.assertEqual(score["examples"], 8)
+        self.assertAlmostEqual(score["test_loss"], summary["test_loss"], places=4)
+        done = daso("eval", run, *data, "--skip-bad-images")
+        self.assertIn("bad images 1\n", done.stdout)
+        self.assertIn(str(bad), done.stderr)
+        self.assertIn(str(bad), daso("eval", run, *data, code=2).stderr)
+        done = daso("eval", run, "--skip-bad-images", code=2)
+        self.assertIn("--skip-bad-images changes nothing here", done.stderr)
 
     def test_precisions_learn_alike(self):
         accuracy = {}
