@@ -2,13 +2,16 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
+#include <iterator>
+#include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "cli/command.h"
+#include "cli/flags.h"
 #include "cli/numbers.h"
 #include "cli/table.h"
-#include "cli/values.h"
+#include "cli/train_flags.h"
 #include "daso/base/error.h"
 #include "daso/base/text.h"
 #include "daso/global/preset.h"
@@ -34,15 +37,31 @@ struct ScheduleFlags {
   std::optional<int> warmup_epochs;
   std::optional<int> cooldown_epochs;
   std::optional<int> epochs;
-  std::optional<double> peak;
-  std::vector<double> rates;   // one a step
+  TrainOptions run;            // of it only what makes the learning rate
+  std::vector<double> rates;   // instead: one a step
   std::vector<double> losses;  // one an epoch
   int batches = 100;
   int nodes = 2;
+  int ranks_per_node = 2;  // as of daso train
   bool json = false;
+  std::vector<const CLI::Option*> rate_flags;   // fill `run`
+  std::vector<const CLI::Option*> batch_flags;  // what --base-lr is scaled by
 };
 
 // A flag that would change nothing is a mistake.
+void refuse_idle_rate_flags(const ScheduleFlags& flags) {
+  for (const CLI::Option* flag : flags.rate_flags) {
+    require(
+        flags.rates.empty() || flag->count() == 0,
+        "--learning-rates gives the rate of every step, {} would change nothing: give one of them",
+        flag->get_name());
+  }
+  for (const CLI::Option* flag : flags.batch_flags) {
+    require(flags.run.base_lr.has_value() || flag->count() == 0,
+            "{} changes nothing here: it is for --base-lr", flag->get_name());
+  }
+}
+
 void refuse_idle_flags(const ScheduleFlags& flags, ScheduleKind kind) {
   const auto belongs = [&](bool given, const char* flag, ScheduleKind owner) {
     require(!given || kind == owner, "{} belongs to --schedule {}, this one is {}", flag,
@@ -54,9 +73,7 @@ void refuse_idle_flags(const ScheduleFlags& flags, ScheduleKind kind) {
   belongs(!flags.losses.empty(), "--losses", ScheduleKind::kPlateau);
   require(kind != ScheduleKind::kPlateau || !flags.losses.empty(),
           "--schedule plateau follows the training loss: give one an epoch with --losses");
-  require(flags.rates.empty() || !flags.peak,
-          "--learning-rates gives the rate of every step, --lr the peak of the default function; "
-          "give one of them");
+  refuse_idle_rate_flags(flags);
 }
 
 int epochs_of(const ScheduleFlags& flags) {
@@ -80,6 +97,8 @@ void check_amounts(const ScheduleFlags& flags, int epochs) {
   require(std::all_of(flags.rates.begin(), flags.rates.end(),
                       [](double rate) { return std::isfinite(rate); }),
           "--learning-rates takes finite numbers only");
+  require(std::int64_t{flags.nodes} * flags.ranks_per_node <= std::numeric_limits<int>::max(),
+          "{} nodes of {} ranks are too many to count", flags.nodes, flags.ranks_per_node);
 }
 
 LearningRate rate_of(const ScheduleFlags& flags, int epochs) {
@@ -87,10 +106,14 @@ LearningRate rate_of(const ScheduleFlags& flags, int epochs) {
     return
         [rates = flags.rates](std::int64_t step) { return rates[static_cast<std::size_t>(step)]; };
   }
-  LearningRateOptions options{.warmup_steps = flags.batches,
-                              .steps = std::int64_t{epochs} * flags.batches};
-  options.peak = flags.peak.value_or(options.peak);
-  return daso::rate_of(options);
+  require(flags.run.lr_schedule != RateKind::kPlateau,
+          "--lr-schedule plateau follows the training loss, which nobody knows before the run: "
+          "give the rates that you expect, one a step, with --learning-rates, or train and look at "
+          "the run's report");
+  TrainOptions run = flags.run;
+  run.epochs = epochs;
+  validate(run);
+  return course_of(run, flags.nodes * flags.ranks_per_node, flags.batches).rate;
 }
 
 struct Resolved {
@@ -98,6 +121,9 @@ struct Resolved {
   Course course;
   EpochLoss loss;
   int nodes = 1;
+
+  // Of the epoch's first step.
+  double rate(int epoch) const { return course.rate(epoch * course.batches); }
 };
 
 Resolved resolve(const ScheduleFlags& flags) {
@@ -146,14 +172,12 @@ std::vector<std::string> warnings_of(const Resolved& resolved) {
                        .cadence = resolved.options.cadence});
 }
 
-json json_of(const EpochTrajectory& epoch) {
+json json_of(const EpochTrajectory& epoch, double rate) {
   json starts = json::array();
   for (const auto& [step, skip] : epoch.starts) starts.push_back({step, skip});
-  return {{"phase", name_of(epoch.plan.phase)},
-          {"skip", epoch.plan.cadence.skip},
-          {"wait", epoch.plan.cadence.wait},
-          {"exchanges", epoch.exchanges},
-          {"starts", std::move(starts)}};
+  return {{"phase", name_of(epoch.plan.phase)}, {"learning_rate", rate},
+          {"skip", epoch.plan.cadence.skip},    {"wait", epoch.plan.cadence.wait},
+          {"exchanges", epoch.exchanges},       {"starts", std::move(starts)}};
 }
 
 void print_json(const Resolved& resolved, const std::vector<EpochTrajectory>& epochs) {
@@ -176,7 +200,9 @@ void print_json(const Resolved& resolved, const std::vector<EpochTrajectory>& ep
   report["exchanges"] = total.exchanges;
   report["agreements"] = total.agreements;
   report["trajectory"] = json::array();
-  for (const EpochTrajectory& epoch : epochs) report["trajectory"].push_back(json_of(epoch));
+  for (std::size_t i = 0; i < epochs.size(); ++i) {
+    report["trajectory"].push_back(json_of(epochs[i], resolved.rate(static_cast<int>(i))));
+  }
   report["warnings"] = warnings_of(resolved);
   fmt::print("{}\n", report.dump(2));
 }
@@ -218,8 +244,7 @@ void print_table(const Resolved& resolved, const std::vector<EpochTrajectory>& e
       return blocking ? std::string("-") : std::to_string(value);
     };
     const auto number = static_cast<int>(i);
-    const double seen =
-        plateau ? resolved.loss(number) : resolved.course.rate(number * resolved.course.batches);
+    const double seen = plateau ? resolved.loss(number) : resolved.rate(number);
     fmt::print("{}\n",
                table.row({std::to_string(i), name_of(phase), cell(cadence.skip), cell(cadence.wait),
                           fmt::format("{:.4g}", seen), std::to_string(epochs[i].exchanges),
@@ -241,55 +266,62 @@ int act(const ScheduleFlags& flags) {
   return kExitOk;
 }
 
+// The flags that `add` adds to the app.
+template <typename Add>
+std::vector<const CLI::Option*> added_by(CLI::App& app, const Add& add) {
+  const auto before = std::ssize(app.get_options());
+  add();
+  const std::vector<CLI::Option*> all = app.get_options();
+  return {all.begin() + before, all.end()};
+}
+
+void add_exchange_flags(CLI::App& app, ScheduleFlags& flags) {
+  Flags add(app);
+  add.choice("--preset", flags.paper, {"paper"}, [](const std::string&) { return true; })
+      ->description("paper: the published algorithm");
+  add.choice("--schedule", flags.kind, schedule_names(), schedule_kind_of)->default_str("rate");
+  add.count("--skip", "Steps from one start to the next (4, fewer from 9 nodes on)", flags.skip, 1);
+  add.count("--wait", "Steps from start to merge", flags.wait, 1)->default_str("1");
+  add.parsed("--alpha", "rate: the rate below which periods grow (the peak)", flags.alpha,
+             parse_number);
+  add.count("--patience", "plateau: epochs without progress that are forgiven", flags.patience, 0)
+      ->default_str("2");
+  add.parsed("--threshold", "plateau: fall of the loss that is progress", flags.threshold,
+             parse_number)
+      ->default_str("0.05");
+  add.count("--warmup-epochs", "Epochs before cycling (until the learning rate has peaked)",
+            flags.warmup_epochs, 0);
+  add.count("--cooldown-epochs", "Epochs after cycling", flags.cooldown_epochs, 0)
+      ->default_str("0");
+}
+
+void add_course_flags(CLI::App& app, ScheduleFlags& flags) {
+  Flags add(app);
+  add.count("--epochs", "Epochs of the run", flags.epochs, 1)->default_str(std::to_string(kEpochs));
+  add.count("--batches", "Steps of an epoch", flags.batches, 1)
+      ->default_str(std::to_string(flags.batches));
+  add.count("--nodes", "Nodes", flags.nodes, 1)->default_str(std::to_string(flags.nodes));
+  add.parsed("--losses", "plateau: training loss of every epoch", flags.losses, parse_numbers)
+      ->type_name("LIST|FILE");
+  add.parsed("--learning-rates", "Learning rate of every step", flags.rates, parse_numbers)
+      ->type_name("LIST|FILE");
+  flags.rate_flags = added_by(app, [&] { add_rate_flags(app, flags.run); });
+  app.get_option("--lr")->default_str("0.1");
+  flags.batch_flags = added_by(app, [&] {
+    add_batch_flags(app, flags.run);
+    add.count("--ranks-per-node", "Ranks of every node", flags.ranks_per_node, 1)
+        ->default_str(std::to_string(flags.ranks_per_node));
+  });
+}
+
 }  // namespace
 
 Command add_schedule(CLI::App& parent) {
   CLI::App* app =
       parent.add_subcommand("schedule", "When a run would exchange, without running it");
   const auto flags = std::make_shared<ScheduleFlags>();  // kept alive by what is returned
-  const auto add = [app](const char* name, const char* type, const char* meaning, auto take) {
-    return app->add_option_function<std::string>(name, take, meaning)->type_name(type);
-  };
-  const auto add_count = [&](const char* name, const char* meaning, auto& value, int at_least) {
-    return add(name, "N", meaning, [name, &value, at_least](const std::string& text) {
-      value = parse_count(name, text, at_least);
-    });
-  };
-  const auto add_number = [&](const char* name, const char* meaning, std::optional<double>& value) {
-    return add(name, "NUMBER", meaning,
-               [name, &value](const std::string& text) { value = parse_number(name, text); });
-  };
-  const auto add_list = [&](const char* name, const char* meaning, std::vector<double>& values) {
-    return add(name, "LIST|FILE", meaning,
-               [name, &values](const std::string& text) { values = parse_numbers(name, text); });
-  };
-  add("--preset", "NAME", "paper: the published algorithm", [=](const std::string& text) {
-    flags->paper = parse_choice("--preset", text, {"paper"}) == "paper";
-  });
-  add("--schedule", "NAME", "rate, plateau or fixed", [=](const std::string& text) {
-    flags->kind = schedule_kind_of(parse_choice("--schedule", text, schedule_names()));
-  })->default_str("rate");
-  add_count("--skip", "Steps from one start to the next (4, fewer from 9 nodes on)", flags->skip,
-            1);
-  add_count("--wait", "Steps from start to merge", flags->wait, 1)->default_str("1");
-  add_number("--alpha", "rate: the rate below which periods grow (the peak)", flags->alpha);
-  add_count("--patience", "plateau: epochs without progress that are forgiven", flags->patience, 0)
-      ->default_str("2");
-  add_number("--threshold", "plateau: fall of the loss that is progress", flags->threshold)
-      ->default_str("0.05");
-  add_count("--warmup-epochs", "Epochs before cycling (until the learning rate has peaked)",
-            flags->warmup_epochs, 0);
-  add_count("--cooldown-epochs", "Epochs after cycling", flags->cooldown_epochs, 0)
-      ->default_str("0");
-  add_count("--epochs", "Epochs of the run", flags->epochs, 1)
-      ->default_str(std::to_string(kEpochs));
-  add_count("--batches", "Steps of an epoch", flags->batches, 1)
-      ->default_str(std::to_string(flags->batches));
-  add_count("--nodes", "Nodes", flags->nodes, 1)->default_str(std::to_string(flags->nodes));
-  add_list("--losses", "plateau: training loss of every epoch", flags->losses);
-  add_list("--learning-rates", "Learning rate of every step", flags->rates);
-  add_number("--lr", "Peak of the learning rate: one epoch up, then a cosine", flags->peak)
-      ->default_str("0.1");
+  add_exchange_flags(*app, *flags);
+  add_course_flags(*app, *flags);
   app->add_flag("--json", flags->json, "Print one JSON object");
   app->footer("docs/schedules.md explains phases and schedules.");
   return {app, [flags](const Invocation&) { return act(*flags); }};

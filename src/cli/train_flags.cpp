@@ -56,10 +56,7 @@ void add_data_flags(CLI::App& app, TrainOptions& o) {
       ->type_name("NAME,...");
   flags.count("--epochs", "Passes over the data", o.epochs, 1)
       ->default_str(std::to_string(o.epochs));
-  flags.count("--batch-size", "Examples per rank and backward", o.batch_size, 1)
-      ->default_str(std::to_string(o.batch_size));
-  flags.count("--accumulate", "Backwards per step", o.accumulate, 1)
-      ->default_str(std::to_string(o.accumulate));
+  add_batch_flags(app, o);
   flags.choice("--augment", o.augment, augment_names(), augment_of)
       ->default_str(name_of(o.augment));
   app.add_flag("--skip-bad-images", o.skip_bad_images,
@@ -77,31 +74,6 @@ std::vector<double> numbers_of(const std::string& flag, const std::string& text)
   std::vector<double> numbers;
   for (const std::string& word : split(text, ',')) numbers.push_back(parse_number(flag, word));
   return numbers;
-}
-
-void add_rate_flags(CLI::App& app, TrainOptions& o) {
-  Flags flags(app);
-  flags.parsed("--lr", "Peak of the learning rate (sgd 0.1, lars 1, adamw and lamb 0.001)", o.lr,
-               parse_number);
-  flags.parsed("--base-lr", "Instead: for 256 samples of the global batch, scaled linearly",
-               o.base_lr, parse_number);
-  flags.parsed("--lr-warmup-epochs", "Epochs in which the rate rises (1)", o.lr_warmup_epochs,
-               parse_number);
-  flags.parsed("--lr-start", "Where it begins to rise (0; with --base-lr there)", o.lr_start,
-               parse_number);
-  flags.choice("--lr-schedule", o.lr_schedule, rate_kind_names(), rate_kind_of)
-      ->default_str(name_of(o.lr_schedule));
-  flags.parsed("--lr-end", "Of cosine (0.01) and polynomial (0): the end, a part of the peak",
-               o.lr_end, parse_number);
-  flags.parsed("--lr-power", "Of polynomial (2)", o.lr_power, parse_number);
-  flags.parsed("--lr-steps", "Of step: epochs after which the rate falls", o.lr_steps, numbers_of)
-      ->type_name("EPOCH,...");
-  flags.parsed("--lr-gamma", "Of step and plateau: the factor by which it falls (0.1)", o.lr_gamma,
-               parse_number);
-  flags.count("--lr-patience", "Of plateau: epochs without progress that are forgiven (2)",
-              o.lr_patience, 0);
-  flags.parsed("--lr-threshold", "Of plateau: fall of the training loss that is progress (0.01)",
-               o.lr_threshold, parse_number);
 }
 
 void add_optimizer_flags(CLI::App& app, TrainOptions& o) {
@@ -182,6 +154,39 @@ void add_output_flags(CLI::App& app, TrainOptions& o) {
 }
 
 }  // namespace
+
+void add_batch_flags(CLI::App& app, TrainOptions& o) {
+  Flags flags(app);
+  flags.count("--batch-size", "Examples per rank and backward", o.batch_size, 1)
+      ->default_str(std::to_string(o.batch_size));
+  flags.count("--accumulate", "Backwards per step", o.accumulate, 1)
+      ->default_str(std::to_string(o.accumulate));
+}
+
+void add_rate_flags(CLI::App& app, TrainOptions& o) {
+  Flags flags(app);
+  flags.parsed("--lr", "Peak of the learning rate (sgd 0.1, lars 1, adamw and lamb 0.001)", o.lr,
+               parse_number);
+  flags.parsed("--base-lr", "Instead: for 256 samples of the global batch, scaled linearly",
+               o.base_lr, parse_number);
+  flags.parsed("--lr-warmup-epochs", "Epochs in which the rate rises (1)", o.lr_warmup_epochs,
+               parse_number);
+  flags.parsed("--lr-start", "Where it begins to rise (0; with --base-lr there)", o.lr_start,
+               parse_number);
+  flags.choice("--lr-schedule", o.lr_schedule, rate_kind_names(), rate_kind_of)
+      ->default_str(name_of(o.lr_schedule));
+  flags.parsed("--lr-end", "Of cosine (0.01) and polynomial (0): the end, a part of the peak",
+               o.lr_end, parse_number);
+  flags.parsed("--lr-power", "Of polynomial (2)", o.lr_power, parse_number);
+  flags.parsed("--lr-steps", "Of step: epochs after which the rate falls", o.lr_steps, numbers_of)
+      ->type_name("EPOCH,...");
+  flags.parsed("--lr-gamma", "Of step and plateau: the factor by which it falls (0.1)", o.lr_gamma,
+               parse_number);
+  flags.count("--lr-patience", "Of plateau: epochs without progress that are forgiven (2)",
+              o.lr_patience, 0);
+  flags.parsed("--lr-threshold", "Of plateau: fall of the training loss that is progress (0.01)",
+               o.lr_threshold, parse_number);
+}
 
 void add_job_flags(CLI::App& app, TrainOptions& options) {
   add_data_flags(app, options);

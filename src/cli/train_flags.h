@@ -10,10 +10,14 @@ class App;
 
 namespace daso {
 
-// Both fill `options` while the app parses. The first adds what runs with different strategies have
+// All fill `options` while the app parses. The first adds what runs with different strategies have
 // in common, the second all that a run has.
 void add_job_flags(CLI::App& app, TrainOptions& options);
 void add_train_flags(CLI::App& app, TrainOptions& options);
+
+// The parts of these that say which learning rate a step has, and how many samples.
+void add_rate_flags(CLI::App& app, TrainOptions& options);
+void add_batch_flags(CLI::App& app, TrainOptions& options);
 
 // Everything that decides a result, as flags and their values; what was not given is left out.
 Configuration configuration_of(const TrainOptions& options);

@@ -55,6 +55,15 @@ json starts_of(const json& found) {
   return starts;
 }
 
+// What is printed as the learning rate of each epoch, which is that of its first step.
+void expect_rates(const json& found, const std::vector<double>& expected) {
+  const json& trajectory = found.at("trajectory");
+  ASSERT_EQ(trajectory.size(), expected.size());
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    EXPECT_DOUBLE_EQ(trajectory.at(i).at("learning_rate").get<double>(), expected[i]) << i;
+  }
+}
+
 TEST(ScheduleCommand, PlateauPrintsTheGoldenTrajectories) {
   for (const json& one : golden("schedules.json")) {
     const json found = report({"--schedule", "plateau",                                 //
@@ -107,6 +116,46 @@ TEST(ScheduleCommand, DefaultsAreThoseOfTheLibrary) {
   EXPECT_EQ(found.at("warmup_epochs"), 1);
   EXPECT_EQ(found.at("alpha"), 0.3);
   EXPECT_TRUE(found.at("warnings").empty());
+}
+
+// A warm-up of W steps has start + (peak - start) / W in its first.
+TEST(ScheduleCommand, LearningRatesAreThoseOfTheFlagsOfTrain) {
+  const auto rates_with = [](std::vector<std::string> arguments) {
+    arguments.insert(arguments.end(), {"--epochs", "4", "--batches", "10"});
+    return report(std::move(arguments));
+  };
+  expect_rates(rates_with({"--lr", "0.8", "--lr-schedule", "step", "--lr-steps", "2,3",
+                           "--lr-gamma", "0.5"}),
+               {0.08, 0.8, 0.4, 0.2});
+  // A line from 0.4 to its half.
+  expect_rates(rates_with({"--lr", "0.4", "--lr-schedule", "polynomial", "--lr-power", "1",
+                           "--lr-end", "0.5", "--lr-warmup-epochs", "0"}),
+               {0.4, 0.35, 0.3, 0.25});
+  const json constant = rates_with(
+      {"--lr", "0.3", "--lr-schedule", "constant", "--lr-start", "0.1", "--lr-warmup-epochs", "2"});
+  expect_rates(constant, {0.11, 0.21, 0.3, 0.3});
+  EXPECT_EQ(constant.at("warmup_epochs"), 2);
+}
+
+TEST(ScheduleCommand, BaseRateIsScaledByTheSamplesOfAStep) {
+  // 64 samples, twice, on 8 ranks are 4 times 256; the warm-up begins at the base rate.
+  const json found =
+      report({"--base-lr", "0.1", "--batch-size", "64", "--accumulate", "2", "--nodes", "4",
+              "--ranks-per-node", "2", "--lr-end", "0", "--epochs", "3", "--batches", "10"});
+  expect_rates(found, {0.13, 0.4, 0.2});  // the last epoch begins halfway down the cosine
+  EXPECT_DOUBLE_EQ(found.at("alpha").get<double>(), 0.4);
+  // The defaults of daso train: 32 samples on each of 2 x 2 ranks are half of 256.
+  const json usual = report({"--base-lr", "0.2"});
+  EXPECT_DOUBLE_EQ(usual.at("alpha").get<double>(), 0.1);
+}
+
+TEST(ScheduleCommand, PeriodsFollowARateThatFallsByAStep) {
+  // A quarter of the rate: a skip of 4 x 4.
+  const json found = report({"--lr", "0.4", "--lr-schedule", "step", "--lr-steps", "2",
+                             "--lr-gamma", "0.25", "--epochs", "3", "--batches", "40"});
+  EXPECT_EQ(found.at("trajectory").at(1).at("starts").size(), 10U);
+  EXPECT_EQ(found.at("trajectory").at(2).at("starts"), json({{80, 16}, {96, 16}, {112, 16}}));
+  EXPECT_EQ(found.at("exchanges"), 15);
 }
 
 TEST(ScheduleCommand, FixedCountsItsExchanges) {
@@ -166,7 +215,15 @@ TEST(ScheduleCommand, MistakesEndWithTwo) {
       {{"--threshold", "0.1"}, "--threshold belongs to --schedule plateau"},
       {{"--alpha", "0"}, "alpha must be a learning rate above 0, got 0"},
       {{"--alpha", "nan"}, "--alpha takes a number, got 'nan'"},
-      {{"--lr", "-1"}, "the peak of the learning rate must be 0 or more, got -1"},
+      {{"--lr", "-1"}, "--lr must be above 0, got -1"},
+      {{"--lr", "0.1", "--base-lr", "0.1"}, "--base-lr the rate for 256 samples"},
+      {{"--lr-schedule", "plateau"}, "--lr-schedule plateau follows the training loss"},
+      {{"--lr-schedule", "plateau"}, "--learning-rates"},
+      {{"--lr-schedule", "step"}, "--lr-schedule step needs --lr-steps"},
+      {{"--lr-schedule", "step", "--lr-steps", "12"}, "between 0 and --epochs 10, got 12"},
+      {{"--lr-power", "2"}, "--lr-power changes nothing here: it is for --lr-schedule polynomial"},
+      {{"--batch-size", "64"}, "--batch-size changes nothing here: it is for --base-lr"},
+      {{"--ranks-per-node", "4"}, "--ranks-per-node changes nothing here: it is for --base-lr"},
       {{"--schedule", "plateau", "--losses", "1,x"}, "'x' is no number, and there is no such file"},
       {{"--schedule", "plateau", "--losses", "1,2", "--epochs", "3"},
        "one loss an epoch: 3 for this run, got 2"},
@@ -175,6 +232,8 @@ TEST(ScheduleCommand, MistakesEndWithTwo) {
        "one rate a step: 4 for 2 epochs of 2 steps, got 3"},
       {{"--learning-rates", "1,nan", "--batches", "2"}, "finite"},
       {{"--learning-rates", "1,1", "--batches", "2", "--lr", "1"}, "give one of them"},
+      {{"--learning-rates", "1,1", "--batches", "2", "--lr-schedule", "constant"},
+       "--lr-schedule would change nothing: give one of them"},
       {{"--epochs", "1000000", "--batches", "1000000"}, "the limit is 100000000 steps"},
   };
   for (const auto& [arguments, said] : mistakes) {
