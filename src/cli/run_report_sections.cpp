@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 
+#include "cli/duration.h"
 #include "cli/run_report_text.h"
 
 namespace daso {

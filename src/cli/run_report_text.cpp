@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstdint>
 #include <nlohmann/json.hpp>
 
 namespace daso {
@@ -99,13 +98,6 @@ std::string bytes_text(double bytes) {
 std::string percent_text(double share) {
   if (!std::isfinite(share)) return not_finite();
   return fmt::format("{:.1f} %", 100 * share);
-}
-
-std::string duration_text(double seconds) {
-  if (!std::isfinite(seconds) || seconds < 120) return "";
-  const auto whole = static_cast<std::int64_t>(std::llround(seconds));
-  if (whole < 3600) return fmt::format("{} min {} s", whole / 60, whole % 60);
-  return fmt::format("{} h {} min", whole / 3600, whole / 60 % 60);
 }
 
 }  // namespace daso

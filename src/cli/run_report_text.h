@@ -27,7 +27,5 @@ std::string seconds_text(double seconds);
 std::string bytes_text(double bytes);
 // 0.1934 gives 19.3 %.
 std::string percent_text(double share);
-// What people say for a time of two minutes and more: 4 min 12 s, 3 h 5 min; else "".
-std::string duration_text(double seconds);
 
 }  // namespace daso

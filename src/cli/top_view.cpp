@@ -11,6 +11,7 @@
 #include <tuple>
 #include <vector>
 
+#include "cli/duration.h"
 #include "cli/statistics.h"
 #include "cli/table.h"
 
@@ -45,13 +46,6 @@ std::string text_of(std::optional<double> number, int digits) {
   return number ? fmt::format("{:.{}f}", *number, digits) : "-";
 }
 
-std::string duration(double seconds) {
-  const auto whole = std::int64_t{std::llround(std::clamp(seconds, 0.0, 1e15))};
-  if (whole < 60) return fmt::format("{} s", whole);
-  if (whole < 3600) return fmt::format("{}:{:02} min", whole / 60, whole % 60);
-  return fmt::format("{}:{:02} h", whole / 3600, whole / 60 % 60);
-}
-
 bool begins_letter(char byte) { return (static_cast<unsigned char>(byte) & 0xC0U) != 0x80U; }
 
 // Cut to the width, in letters of UTF-8. What a terminal could take for a command is replaced.
@@ -74,10 +68,10 @@ std::string bar(double share, int width) {
 std::string state_line(const json& status, double now) {
   const std::string state = text_in(status, "state");
   const double silence = now - number_in(status, "updated").value_or(now);
-  const std::string for_long = duration(number_in(status, "seconds").value_or(0));
+  const std::string for_long = short_duration(number_in(status, "seconds").value_or(0));
   std::string text = fmt::format("{} {} {}", state, is_over(status) ? "after" : "for", for_long);
   if (!is_over(status) && silence > kSilenceSeconds) {
-    text = fmt::format("no news for {}: the run may have been killed", duration(silence));
+    text = fmt::format("no news for {}: the run may have been killed", short_duration(silence));
   }
   // The data stand last as their name may be long, and what is too long is cut.
   return fmt::format("{} | strategy {}, {} on {}", text, text_in(status, "strategy"),
@@ -95,7 +89,7 @@ std::string progress_line(const json& status, int width) {
   std::string after =
       fmt::format("] {:3.0f} %  step {} of {}", 100 * std::min(share, 1.0), step, steps);
   const std::optional<double> left = number_in(status, "seconds_left");
-  if (left && !is_over(status)) after += fmt::format("  {} left", duration(*left));
+  if (left && !is_over(status)) after += fmt::format("  {} left", short_duration(*left));
   const int room = width - static_cast<int>(before.size() + after.size());
   return before + bar(share, std::max(kShortest, room)) + after;
 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/train_report.h"
 
-#include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <utility>
 #include <vector>
 
+#include "cli/duration.h"
 #include "cli/run_report.h"
 #include "cli/terminal.h"
 #include "daso/base/error.h"
@@ -86,13 +86,6 @@ std::string cadence_in(const Progress& now) {
   std::string text = fmt::format("{} {}", name_of(now.phase), now.skip);
   if (now.wait > 0) text += fmt::format("/{}", now.wait);
   return text;
-}
-
-std::string duration(double seconds) {
-  const std::int64_t whole = std::llround(seconds);
-  if (whole < 60) return fmt::format("{} s", whole);
-  if (whole < 3600) return fmt::format("{}:{:02} min", whole / 60, whole % 60);
-  return fmt::format("{}:{:02} h", whole / 3600, whole / 60 % 60);
 }
 
 }  // namespace
@@ -176,8 +169,8 @@ void TrainReport::show_bar(const Progress& now) {
   std::string bar = fmt::format(
       "epoch {} of {} [{:#>{}}{:.>{}}] {} left  {}{}  loss {:.4f}  {:.0f} samples/s  "
       "waiting {:.1f} %{}",
-      now.when.epoch + 1, now.epochs, "", filled, "", kWidth - filled, duration(seconds_left(now)),
-      cadence_in(now),
+      now.when.epoch + 1, now.epochs, "", filled, "", kWidth - filled,
+      short_duration(seconds_left(now)), cadence_in(now),
       now.in_flight_for > 0 ? fmt::format(" exchange in flight for {}", now.in_flight_for) : "",
       now.loss, now.samples_per_second, 100 * now.wait_share, late_in(now));
   // A bar that wraps cannot be drawn over.

@@ -114,9 +114,6 @@ TEST(ReportText, UnitsSuitTheirNumbers) {
   EXPECT_EQ(bytes_text(29628288), "29.6 MB");
   EXPECT_EQ(bytes_text(999999), "1.00 MB");
   EXPECT_EQ(percent_text(0.1934), "19.3 %");
-  EXPECT_EQ(duration_text(119), "");
-  EXPECT_EQ(duration_text(252), "4 min 12 s");
-  EXPECT_EQ(duration_text(11100), "3 h 5 min");
 }
 
 TEST(ReportPage, IsInTheProgramByteForByte) { EXPECT_EQ(kReportPage, read(DASO_REPORT_PAGE)); }
