@@ -36,19 +36,29 @@ CLI::Option& option_of(CLI::App& app, const std::string& key, const std::string&
   return *app.get_option("--" + key);
 }
 
+std::vector<CLI::ConfigItem> items_of(const std::string& path) {
+  try {
+    return CLI::ConfigTOML().from_file(path);
+  } catch (const CLI::Error& error) {
+    throw ConfigError(fmt::format("{} cannot be understood: {}", path, error.what()));
+  }
+}
+
 }  // namespace
+
+std::optional<std::string> configured(const std::string& path, const std::string& key) {
+  if (!std::filesystem::is_regular_file(path)) return std::nullopt;
+  for (const CLI::ConfigItem& item : items_of(path)) {
+    if (item.name == key && item.inputs.size() == 1) return item.inputs[0];
+  }
+  return std::nullopt;
+}
 
 void apply_config_file(CLI::App& app, const std::string& path,
                        const std::vector<std::string>& except) {
   require(std::filesystem::is_regular_file(path), "--config: there is no file '{}'", path);
-  std::vector<CLI::ConfigItem> items;
-  try {
-    items = CLI::ConfigTOML().from_file(path);
-  } catch (const CLI::Error& error) {
-    throw ConfigError(fmt::format("{} cannot be understood: {}", path, error.what()));
-  }
   std::set<std::string> seen;
-  for (const CLI::ConfigItem& item : items) {
+  for (const CLI::ConfigItem& item : items_of(path)) {
     require(item.parents.empty(), "{}: [{}]: this file has no sections", path,
             fmt::format("{}", item.fullname()));
     require(seen.insert(item.name).second, "{}: '{}' is given twice", path, item.name);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,5 +17,9 @@ namespace daso {
 // the nearest one.
 void apply_config_file(CLI::App& app, const std::string& path,
                        const std::vector<std::string>& except = {});
+
+// The value that such a file has for a key, if there are both. Throws ConfigError for a file that
+// cannot be understood.
+std::optional<std::string> configured(const std::string& path, const std::string& key);
 
 }  // namespace daso

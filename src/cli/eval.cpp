@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <CLI/CLI.hpp>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
 
 #include "cli/agree.h"
 #include "cli/command.h"
+#include "cli/config_file.h"
 #include "cli/ranks.h"
+#include "cli/run_folder.h"
 #include "daso/base/error.h"
 #include "daso/train/evaluation.h"
 #include "daso/train/saved_model.h"
@@ -19,11 +22,20 @@ constexpr int kBatch = 256;
 struct EvalOptions {
   LaunchFlags launch;
   std::string run;
-  std::string data = "synthetic";
+  std::string data;  // empty: the run's own
   Choice choice;
   bool skip_bad_images = false;
   bool json = false;
 };
+
+// What the run was trained on.
+std::string own_data(const std::string& run) {
+  require(std::filesystem::is_directory(run), "there is no folder '{}'", run);
+  for (const std::filesystem::path& folder : {std::filesystem::path(run), run_of(run)}) {
+    if (const auto data = configured((folder / kConfigFile).string(), "data")) return *data;
+  }
+  throw ConfigError(fmt::format("{} does not say on what it was trained: give --data", run));
+}
 
 // Refuses data that is not such as the model was trained on.
 void check_fit(const std::string& name, const Dataset& data, const ModelInput& input) {
@@ -82,8 +94,7 @@ Command add_eval(CLI::App& parent) {
   CLI::App* app = parent.add_subcommand("eval", "Loss and accuracy of a saved model");
   const auto options = std::make_shared<EvalOptions>();
   app->add_option("run", options->run, "A run's folder or a checkpoint's")->required();
-  app->add_option("--data", options->data, "As of daso train; its test part")
-      ->capture_default_str();
+  app->add_option("--data", options->data, "As of daso train; its test part (what it trained on)");
   app->add_flag("--best", options->choice.best, "The model of the best epoch (--keep-best)");
   app->add_flag("--ema", options->choice.averaged, "With averaged parameters (--ema)");
   app->add_flag("--skip-bad-images", options->skip_bad_images,
@@ -92,6 +103,7 @@ Command add_eval(CLI::App& parent) {
   add_launch_flags(*app, options->launch, kShape);
   add_world_flags(*app, options->launch);
   return {app, [options](const Invocation& invocation) {
+            if (options->data.empty()) options->data = own_data(options->run);
             return on_ranks({"eval",
                              options->launch,
                              kShape,

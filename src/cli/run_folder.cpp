@@ -47,4 +47,8 @@ fs::path newest_run() {
   return newest;
 }
 
+fs::path run_of(const fs::path& checkpoint) {
+  return fs::absolute(checkpoint / ".." / "..").lexically_normal();
+}
+
 }  // namespace daso

@@ -17,4 +17,7 @@ std::filesystem::path agreed_folder(World& world, const std::filesystem::path& a
 // The run that --resume means where no --out says it: the newest in runs/. Throws ConfigError.
 std::filesystem::path newest_run();
 
+// The run that a checkpoint's folder, RUN/checkpoints/NAME, belongs to.
+std::filesystem::path run_of(const std::filesystem::path& checkpoint);
+
 }  // namespace daso

@@ -101,10 +101,7 @@ int train(World& world, TrainCommand command) {
 void apply_own_config(CLI::App& app, TrainCommand& command) {
   TrainOptions& options = command.options;
   if (options.out.empty() && options.resume_from.empty()) options.out = newest_run();
-  // The folder of a checkpoint lies in RUN/checkpoints.
-  const fs::path run = options.resume_from.empty()
-                           ? options.out
-                           : fs::absolute(options.resume_from / ".." / "..").lexically_normal();
+  const fs::path run = options.resume_from.empty() ? options.out : run_of(options.resume_from);
   if (!fs::exists(run / kConfigFile)) return;
   const LaunchFlags& launch = command.launch;
   const bool counted = launch.sized() || !launch.cluster.empty() || !launch.rendezvous.empty() ||

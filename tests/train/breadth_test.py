@@ -77,7 +77,7 @@ class Breadth(unittest.TestCase):
         self.assertIn("bad images 1\n", done.stdout)
         self.assertIn(str(bad), done.stderr)
         self.assertIn(str(bad), daso("eval", run, *data, code=2).stderr)
-        done = daso("eval", run, "--skip-bad-images", code=2)
+        done = daso("eval", run, "--data", "synthetic", "--skip-bad-images", code=2)
         self.assertIn("--skip-bad-images changes nothing here", done.stderr)
 
     def test_precisions_learn_alike(self):

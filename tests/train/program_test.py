@@ -61,7 +61,8 @@ class Program(unittest.TestCase):
         self.assertEqual([r["epoch"] for r in records if "test_accuracy" in r], [0, 1, 2, 3])
         self.assertIn('strategy = "daso"', (run / "config.toml").read_text())
         self.assertTrue((run / "best.safetensors").exists())
-        score = json.loads(daso("eval", str(run), "--data", JOB[1], "--json").stdout)
+        score = json.loads(daso("eval", str(run), "--json").stdout)  # on its own data
+        self.assertEqual(score["data"], JOB[1])
         self.assertAlmostEqual(score["test_accuracy"], summary["test_accuracy"])
         self.assertAlmostEqual(score["test_loss"], summary["test_loss"], places=5)
 
@@ -79,7 +80,8 @@ class Program(unittest.TestCase):
         daso("train", "--config", str(self.folder / "first/config.toml"), "--out", str(again))
         self.assertEqual(self.export("first"), self.export("again"))
         run = str(self.folder / "first")
-        score = json.loads(daso("eval", run, "--data", JOB[1], "--ema", "--json").stdout)
+        checkpoint = max(pathlib.Path(run).glob("checkpoints/step-*"))
+        score = json.loads(daso("eval", str(checkpoint), "--ema", "--json").stdout)
         self.assertAlmostEqual(score["test_accuracy"], summary["test_accuracy"])
         self.assertAlmostEqual(score["test_loss"], summary["test_loss"], places=5)
         average = self.folder / "average.safetensors"
