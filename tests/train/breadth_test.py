@@ -52,8 +52,9 @@ class Breadth(unittest.TestCase):
         other.write_text("xyz äöü " * 400)
         self.train("run", "--data", f"text:{text},tokens=characters,length=8", "--model",
                    "transformer", "--embedding", "16", "--epochs", "1", *TWO_NODES)
-        done = daso("eval", str(self.folder / "run"), "--data",
-                    f"text:{other},tokens=characters,length=8", code=2)
+        others = ["--data", f"text:{other},tokens=characters,length=8"]
+        self.assertIn("vocabulary", daso("eval", str(self.folder / "run"), *others, code=2).stderr)
+        done = daso("train", "--out", str(self.folder / "run"), "--resume", *others, code=2)
         self.assertIn("vocabulary", done.stderr)
         done = daso("train", "--data", f"text:{text}", "--model", "cnn", *TWO_NODES, "--out",
                     str(self.folder / "x"), code=2)

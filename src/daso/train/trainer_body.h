@@ -18,6 +18,8 @@
 
 namespace daso {
 
+struct ModelInput;
+
 // What a Trainer has: the loop in trainer.cpp, what a checkpoint keeps in trainer_state.cpp, what
 // people see in trainer_progress.cpp.
 struct Trainer::Body {
@@ -40,6 +42,7 @@ struct Trainer::Body {
   double worked();
 
   // What a checkpoint keeps.
+  ModelInput input() const;
   void checkpoint(RunPlace at);
   void resume();
   void keep_if_best();

@@ -20,6 +20,10 @@ State copies_of(const torch::OrderedDict<std::string, at::Tensor>& tensors) {
 
 }  // namespace
 
+ModelInput Trainer::Body::input() const {
+  return input_of(*data.train, loading.normalisation, transformer_sizes(options));
+}
+
 void Trainer::Body::checkpoint(RunPlace at) {
   const TimedSpan span(world.timeline(), Track::kCheckpoint, "take", at.step, spent.checkpoint);
   last_checkpoint = Clock::now();
@@ -31,8 +35,7 @@ void Trainer::Body::checkpoint(RunPlace at) {
   add_section(trained, "model.", copies_of(network->named_parameters()));
   add_section(trained, "optimizer.", optimizer->state());
   if (scaler) add_section(trained, "scaler.", scaler->state());
-  add_section(state.common, "input.",
-              state_of(input_of(*data.train, loading.normalisation, transformer_sizes(options))));
+  add_section(state.common, "input.", state_of(input()));
   add_section(state.own, "model.", copies_of(network->named_buffers()));
   add_section(state.own, "strategy.", strategy->state());
   add_section(state.own, "run.", state_of(tally));
@@ -46,6 +49,10 @@ void Trainer::Body::resume() {
   const RunState state = read_checkpoint(*folder, world);
   require(state.model == options.model, "{} is of a {}, this run has --model {}", folder->string(),
           state.model, options.model);
+  require(input_in(section(state.common, "input.")).vocabulary == input().vocabulary,
+          "{} was trained on a text of other tokens than --data {}: a text must have the same "
+          "vocabulary; tokens=bytes fits every text",
+          folder->string(), options.data);
   if (state.other_ranks && world.rank() == 0) {
     fmt::print(
         stderr,
