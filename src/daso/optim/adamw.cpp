@@ -32,11 +32,11 @@ void validate(const AdamwOptions& options) {
 }
 
 AdamW::AdamW(FlatModel& model, const AdamwOptions& options)
-    : model_(model),
+    : MomentOptimizer(model, "adamw"),
       options_(checked(options)),
       runs_(decay_runs(model, options.weight_decay == 0 ? DecayOptions{} : options.decay)),
-      first_(large_zeros(model.parameters().sizes(), model.parameters().options())),
-      second_(large_zeros(model.parameters().sizes(), model.parameters().options())) {}
+      first_(add_moment("first")),
+      second_(add_moment("second")) {}
 
 void AdamW::step(double learning_rate) {
   AdamwStep step{.learning_rate = learning_rate,
@@ -55,20 +55,6 @@ void AdamW::step(double learning_rate) {
                  first.subspan(run.offset, run.elements), second.subspan(run.offset, run.elements));
   }
   ++steps_;
-}
-
-State AdamW::state() const {
-  return {{"adamw.steps", integer(steps_)},
-          {"adamw.first", first_.clone()},
-          {"adamw.second", second_.clone()}};
-}
-
-void AdamW::load_state(const State& state) {
-  const std::int64_t steps = integer_in(state, "adamw.steps");
-  require(steps >= 0, "'adamw.steps' of the saved state must be 0 or more, it is {}", steps);
-  restore(state, "adamw.first", first_);
-  restore(state, "adamw.second", second_);
-  steps_ = steps;
 }
 
 }  // namespace daso

@@ -3,7 +3,7 @@
 
 #include "daso/model/flat_model.h"
 #include "daso/optim/decay.h"
-#include "daso/optim/optimizer.h"
+#include "daso/optim/moment_optimizer.h"
 
 namespace daso {
 
@@ -20,26 +20,18 @@ void validate(const AdamwOptions& options);
 
 // AdamW as PyTorch defines it, in one pass (adamw_kernel.h). steps() tells how far the moments are
 // from their start at zero; an agreement that raises it raises all ranks' alike.
-class AdamW : public Optimizer {
+class AdamW : public MomentOptimizer {
  public:
   // The model is borrowed. Throws ConfigError.
   AdamW(FlatModel& model, const AdamwOptions& options);
 
-  std::string name() const override { return "adamw"; }
   void step(double learning_rate) override;
-  std::vector<at::Tensor> moments() const override { return {first_, second_}; }
-  std::int64_t steps() const override { return steps_; }
-  void set_steps(std::int64_t steps) override { steps_ = steps; }
-  State state() const override;
-  void load_state(const State& state) override;
 
  private:
-  FlatModel& model_;
   const AdamwOptions options_;
   const std::vector<DecayRun> runs_;
-  at::Tensor first_;   // running mean of the gradients
-  at::Tensor second_;  // running mean of their squares
-  std::int64_t steps_ = 0;
+  const at::Tensor first_;   // running mean of the gradients
+  const at::Tensor second_;  // running mean of their squares
 };
 
 }  // namespace daso

@@ -7,7 +7,6 @@
 #include <array>
 #include <cmath>
 
-#include "daso/base/error.h"
 #include "daso/model/large_tensor.h"
 #include "daso/optim/adamw.h"
 #include "daso/optim/lamb_kernel.h"
@@ -53,11 +52,11 @@ Norms take_in(const LambStep& step, std::span<const float> gradients,
 }  // namespace
 
 Lamb::Lamb(FlatModel& model, const LambOptions& options)
-    : model_(model),
+    : MomentOptimizer(model, "lamb"),
       options_(checked(options)),
       runs_(layer_runs(model, options.no_decay)),
-      first_(large_zeros(model.parameters().sizes(), model.parameters().options())),
-      second_(large_zeros(model.parameters().sizes(), model.parameters().options())) {}
+      first_(add_moment("first")),
+      second_(add_moment("second")) {}
 
 void Lamb::step(double learning_rate) {
   LambStep step{.beta1 = options_.beta1,
@@ -78,20 +77,6 @@ void Lamb::step(double learning_rate) {
     lamb_update(step, rate, first, second, w);
   }
   ++steps_;
-}
-
-State Lamb::state() const {
-  return {{"lamb.steps", integer(steps_)},
-          {"lamb.first", first_.clone()},
-          {"lamb.second", second_.clone()}};
-}
-
-void Lamb::load_state(const State& state) {
-  const std::int64_t steps = integer_in(state, "lamb.steps");
-  require(steps >= 0, "'lamb.steps' of the saved state must be 0 or more, it is {}", steps);
-  restore(state, "lamb.first", first_);
-  restore(state, "lamb.second", second_);
-  steps_ = steps;
 }
 
 }  // namespace daso

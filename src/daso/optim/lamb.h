@@ -3,7 +3,7 @@
 
 #include "daso/model/flat_model.h"
 #include "daso/optim/layerwise.h"
-#include "daso/optim/optimizer.h"
+#include "daso/optim/moment_optimizer.h"
 
 namespace daso {
 
@@ -20,26 +20,18 @@ struct LambOptions {
 // learning rate of a tensor w is multiplied by |w| / |u|, or by 1 where one of them is 0. Biases
 // and norms, tensors of one dimension or none, take it as it is and do not decay. Two passes
 // (lamb_kernel.h).
-class Lamb : public Optimizer {
+class Lamb : public MomentOptimizer {
  public:
   // The model is borrowed. Throws ConfigError.
   Lamb(FlatModel& model, const LambOptions& options);
 
-  std::string name() const override { return "lamb"; }
   void step(double learning_rate) override;
-  std::vector<at::Tensor> moments() const override { return {first_, second_}; }
-  std::int64_t steps() const override { return steps_; }
-  void set_steps(std::int64_t steps) override { steps_ = steps; }
-  State state() const override;
-  void load_state(const State& state) override;
 
  private:
-  FlatModel& model_;
   const LambOptions options_;
   const std::vector<LayerRun> runs_;
-  at::Tensor first_;   // running mean of the gradients
-  at::Tensor second_;  // running mean of their squares
-  std::int64_t steps_ = 0;
+  const at::Tensor first_;   // running mean of the gradients
+  const at::Tensor second_;  // running mean of their squares
 };
 
 }  // namespace daso

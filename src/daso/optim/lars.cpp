@@ -26,10 +26,10 @@ LarsOptions checked(const LarsOptions& options) {
 }  // namespace
 
 Lars::Lars(FlatModel& model, const LarsOptions& options)
-    : model_(model),
+    : MomentOptimizer(model, "lars"),
       options_(checked(options)),
       runs_(layer_runs(model, options.no_decay)),
-      velocity_(large_zeros(model.parameters().sizes(), model.parameters().options())) {}
+      velocity_(add_moment("velocity")) {}
 
 void Lars::step(double learning_rate) {
   const std::span<const float> gradients = floats(model_.gradients());
@@ -52,16 +52,6 @@ void Lars::step(double learning_rate) {
     lars_update(step, g, w, velocity.subspan(run.offset, run.elements));
   }
   ++steps_;
-}
-
-State Lars::state() const {
-  return {{"lars.steps", integer(steps_)}, {"lars.velocity", velocity_.clone()}};
-}
-
-void Lars::load_state(const State& state) {
-  const std::int64_t steps = integer_in(state, "lars.steps");
-  restore(state, "lars.velocity", velocity_);
-  steps_ = steps;
 }
 
 }  // namespace daso

@@ -3,7 +3,7 @@
 
 #include "daso/model/flat_model.h"
 #include "daso/optim/layerwise.h"
-#include "daso/optim/optimizer.h"
+#include "daso/optim/moment_optimizer.h"
 
 namespace daso {
 
@@ -19,25 +19,17 @@ struct LarsOptions {
 //   trust * |w| / (|g| + weight_decay * |w|)
 // or by 1 where |w| or |g| is 0. Biases and norms, tensors of one dimension or none, take it as it
 // is and do not decay. Two passes: the norms, then the step (lars_kernel.h).
-class Lars : public Optimizer {
+class Lars : public MomentOptimizer {
  public:
   // The model is borrowed. Throws ConfigError.
   Lars(FlatModel& model, const LarsOptions& options);
 
-  std::string name() const override { return "lars"; }
   void step(double learning_rate) override;
-  std::vector<at::Tensor> moments() const override { return {velocity_}; }
-  std::int64_t steps() const override { return steps_; }
-  void set_steps(std::int64_t steps) override { steps_ = steps; }
-  State state() const override;
-  void load_state(const State& state) override;
 
  private:
-  FlatModel& model_;
   const LarsOptions options_;
   const std::vector<LayerRun> runs_;
-  at::Tensor velocity_;  // learning rates included, as the paper has it
-  std::int64_t steps_ = 0;
+  const at::Tensor velocity_;  // learning rates included, as the paper has it
 };
 
 }  // namespace daso

@@ -10,17 +10,15 @@
 namespace daso {
 
 Sgd::Sgd(FlatModel& model, const SgdOptions& options)
-    : model_(model),
+    : MomentOptimizer(model, "sgd"),
       options_(options),
-      runs_(decay_runs(model, options.weight_decay == 0 ? DecayOptions{} : options.decay)) {
+      runs_(decay_runs(model, options.weight_decay == 0 ? DecayOptions{} : options.decay)),
+      velocity_(options.momentum > 0 ? add_moment("velocity") : at::Tensor()) {
   require(options.momentum >= 0 && options.momentum < 1, "momentum must be in 0 ... 1, got {}",
           options.momentum);
   require(options.weight_decay >= 0, "the weight decay must be 0 or more, got {}",
           options.weight_decay);
   require(!options.nesterov || options.momentum > 0, "Nesterov's method needs a momentum above 0");
-  if (options.momentum > 0) {
-    velocity_ = large_zeros(model.parameters().sizes(), model.parameters().options());
-  }
 }
 
 void Sgd::step(double learning_rate) {
@@ -38,21 +36,6 @@ void Sgd::step(double learning_rate) {
                velocity.empty() ? velocity : velocity.subspan(run.offset, run.elements));
   }
   ++steps_;
-}
-
-std::vector<at::Tensor> Sgd::moments() const {
-  return velocity_.defined() ? std::vector{velocity_} : std::vector<at::Tensor>();
-}
-
-State Sgd::state() const {
-  State state = {{"sgd.steps", integer(steps_)}};
-  if (velocity_.defined()) state["sgd.velocity"] = velocity_.clone();
-  return state;
-}
-
-void Sgd::load_state(const State& state) {
-  if (velocity_.defined()) restore(state, "sgd.velocity", velocity_);
-  steps_ = integer_in(state, "sgd.steps");
 }
 
 }  // namespace daso

@@ -3,7 +3,7 @@
 
 #include "daso/model/flat_model.h"
 #include "daso/optim/decay.h"
-#include "daso/optim/optimizer.h"
+#include "daso/optim/moment_optimizer.h"
 
 namespace daso {
 
@@ -15,25 +15,17 @@ struct SgdOptions {
 };
 
 // Stochastic gradient descent as PyTorch defines it, in one pass (sgd_kernel.h).
-class Sgd : public Optimizer {
+class Sgd : public MomentOptimizer {
  public:
   // The model is borrowed.
   Sgd(FlatModel& model, const SgdOptions& options);
 
-  std::string name() const override { return "sgd"; }
   void step(double learning_rate) override;
-  std::vector<at::Tensor> moments() const override;
-  std::int64_t steps() const override { return steps_; }
-  void set_steps(std::int64_t steps) override { steps_ = steps; }
-  State state() const override;
-  void load_state(const State& state) override;
 
  private:
-  FlatModel& model_;
   const SgdOptions options_;
   const std::vector<DecayRun> runs_;
-  at::Tensor velocity_;  // empty without momentum
-  std::int64_t steps_ = 0;
+  const at::Tensor velocity_;  // empty without momentum
 };
 
 }  // namespace daso
