@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/run_folder.h"
 
-#include <ATen/ATen.h>
-
 #include <array>
 #include <chrono>
 #include <ctime>
 
 #include "daso/base/error.h"
+#include "daso/comm/gather_text.h"
 
 namespace daso {
 
@@ -28,13 +27,8 @@ fs::path default_folder() {
 }  // namespace
 
 fs::path agreed_folder(World& world, const fs::path& asked) {
-  constexpr std::int64_t kLongest = 4096;
   const std::string own = (asked.empty() ? default_folder() : asked).string();
-  require(static_cast<std::int64_t>(own.size()) < kLongest, "--out is too long");
-  const at::Tensor text = at::zeros({kLongest}, at::kChar);
-  std::copy(own.begin(), own.end(), text.mutable_data_ptr<std::int8_t>());
-  world.everyone().broadcast(text, 0).wait(world.limit());
-  return reinterpret_cast<const char*>(text.const_data_ptr<std::int8_t>());
+  return gather_text(world.everyone(), own, world.limit()).front();
 }
 
 fs::path newest_run() {

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daso/train/trainer.h"
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <fstream>
 #include <random>
 #include <thread>
 
@@ -16,7 +14,6 @@ namespace daso::test {
 namespace {
 
 namespace fs = std::filesystem;
-using testing::HasSubstr;
 
 struct Kind {
   std::string strategy;
@@ -200,93 +197,6 @@ TEST(Trainer, BlockingPhasesWithAdamwEqualOneRankWithTheWholeBatch) {
   EXPECT_EQ(nodes.steps, alone.steps);
   EXPECT_NEAR(nodes.train_loss, alone.train_loss, 1e-4);
   EXPECT_NEAR(nodes.test_loss, alone.test_loss, 1e-3);
-}
-
-TEST(Trainer, AnotherNumberOfRanksGoesOnFromAnEpochsBeginning) {
-  const ScratchFolder first;
-  TrainOptions options = small_run(first.path());
-  options.checkpoint_every = Every{.number = 4, .unit = Every::Unit::kSteps};
-  train(options);
-  const ScratchFolder second;
-  options.out = second.path();
-  options.resume = true;
-  options.resume_from = first.path() / "checkpoints" / "step-000000008";
-  EXPECT_EQ(train(options, {.nodes = {"a", "a", "b", "b"}})[0].epochs, 3);
-  options.resume_from = first.path() / "checkpoints" / "step-000000012";
-  EXPECT_THROW(train(options, {.nodes = {"a", "a", "b", "b"}}), ConfigError);
-}
-
-TEST(Checkpoint, TheNewestCompleteOneCountsAndOldOnesGo) {
-  const ScratchFolder folder;
-  TrainOptions options = small_run(folder.path());
-  options.checkpoint_every = Every{.number = 1, .unit = Every::Unit::kEpochs};
-  options.keep = 2;
-  train(options);
-  const fs::path checkpoints = folder.path() / "checkpoints";
-  EXPECT_EQ(newest_checkpoint(checkpoints), checkpoints / "step-000000024");
-  EXPECT_TRUE(fs::exists(checkpoints / "step-000000016"));
-  EXPECT_FALSE(fs::exists(checkpoints / "step-000000008"));
-  fs::remove(checkpoints / "step-000000024" / "manifest.json");  // as if killed while writing
-  EXPECT_EQ(newest_checkpoint(checkpoints), checkpoints / "step-000000016");
-}
-
-TEST(Checkpoint, DamagedPartsAreRefusedByName) {
-  const ScratchFolder folder;
-  TrainOptions options = small_run(folder.path());
-  train(options);
-  const fs::path checkpoint = newest_checkpoint(folder.path() / "checkpoints").value();
-  const fs::path part = checkpoint / "rank-0.safetensors";
-  const std::string whole = bytes_of(part);
-  options.resume = true;
-  for (const std::size_t place : {std::size_t{3}, whole.size() / 2, whole.size() - 1}) {
-    std::string damaged = whole;
-    damaged[place] = static_cast<char>(damaged[place] ^ 4);
-    std::ofstream(part, std::ios::binary) << damaged;
-    try {
-      train(options);
-      FAIL() << "byte " << place << " was changed and nobody noticed";
-    } catch (const std::exception& error) {
-      EXPECT_THAT(error.what(), HasSubstr("rank-0.safetensors is damaged"));
-    }
-  }
-  std::ofstream(part, std::ios::binary) << whole.substr(0, whole.size() - 1);
-  EXPECT_ANY_THROW(train(options));
-}
-
-// Whatever is in a manifest: it is understood, or refused with a ConfigError that names it.
-TEST(Checkpoint, DamagedManifestsAreUnderstoodOrRefused) {
-  const ScratchFolder folder;
-  TrainOptions options = small_run(folder.path());
-  options.epochs = 1;
-  train(options);
-  const fs::path checkpoint = newest_checkpoint(folder.path() / "checkpoints").value();
-  const std::string whole = bytes_of(checkpoint / "manifest.json");
-  std::mt19937 dice(5);
-  int refused = 0;
-  for (int attempt = 0; attempt < 3000; ++attempt) {
-    std::string text = whole;
-    const std::size_t place = dice() % text.size();
-    switch (dice() % 3) {
-      case 0:
-        text[place] = static_cast<char>(dice() % 256);
-        break;
-      case 1:
-        text.erase(place, 1 + dice() % 40);
-        break;
-      default:
-        text.insert(place, text.substr(dice() % text.size(), 1 + dice() % 40));
-    }
-    std::ofstream(checkpoint / "manifest.json", std::ios::binary) << text;
-    try {
-      const Manifest manifest = read_manifest(checkpoint);
-      EXPECT_GE(manifest.place.epoch, 0);
-      read_part(checkpoint, manifest, "rank-0.safetensors");
-    } catch (const ConfigError& error) {
-      ++refused;
-      EXPECT_THAT(error.what(), HasSubstr(checkpoint.string()));
-    }
-  }
-  EXPECT_GT(refused, 1000);
 }
 
 TEST(Options, TracesAreUnderstoodOrRefused) {

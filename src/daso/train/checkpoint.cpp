@@ -9,6 +9,8 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <string_view>
+#include <tuple>
 
 #include "daso/base/checksum.h"
 #include "daso/base/draft_file.h"
@@ -48,14 +50,40 @@ std::uint64_t checksum_of_file(const fs::path& path) {
   return checksum_of(std::as_bytes(std::span(text)));
 }
 
+// What people keep beside checkpoints, under other names, is theirs.
+bool is_folder_name(const std::string& name) {
+  constexpr std::string_view kBegin = "step-";
+  return name.size() > kBegin.size() && name.starts_with(kBegin) &&
+         name.find_first_not_of("0123456789", kBegin.size()) == std::string::npos;
+}
+
+// In the order of the run. Their names do not tell it: a run that has gone on with other ranks, or
+// another batch size, counts its steps anew.
 std::vector<fs::path> complete_checkpoints(const fs::path& folder) {
-  std::vector<fs::path> found;
+  std::vector<std::tuple<int, std::int64_t, fs::path>> found;
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(folder, error)) {
-    if (fs::exists(entry.path() / kManifest)) found.push_back(entry.path());
+    const fs::path& path = entry.path();
+    if (!is_folder_name(path.filename().string()) || !fs::exists(path / kManifest)) continue;
+    const RunPlace place = read_manifest(path).place;
+    found.emplace_back(place.epoch, place.batch, path);
   }
   std::sort(found.begin(), found.end());
-  return found;
+  std::vector<fs::path> paths;
+  for (const auto& [epoch, batch, path] : found) paths.push_back(path);
+  return paths;
+}
+
+// A disk that takes less in a second is not slow, it hangs.
+constexpr double kSlowestBytes = 1e6;
+
+// How long other ranks may take to write theirs, which are about as large.
+Seconds limit_for(const RunState& state, const World& world) {
+  double bytes = 0;
+  for (const State* part : {&state.common, &state.own}) {
+    for (const auto& [name, tensor] : *part) bytes += static_cast<double>(tensor.nbytes());
+  }
+  return world.limit() + Seconds(bytes / kSlowestBytes);
 }
 
 }  // namespace
@@ -85,39 +113,47 @@ void CheckpointWriter::write_all(const RunState& state) {
   const Span span(world_.timeline(), Track::kCheckpoint, "write", state.place.step);
   const fs::path folder = folder_ / folder_name(state.place.step);
   failure_.clear();
+  begin(folder);
   std::vector<Part> own;
   try {
-    own = write_own(state);
+    write_own(state, own);
   } catch (const std::exception& error) {
     failure_ = error.what();
   }
-  const std::vector<Part> parts = collect(own);
+  const std::vector<Part> parts = collect(own, limit_for(state, world_));
   const auto missing = std::find_if(parts.begin(), parts.end(),
                                     [](const Part& part) { return part.bytes == kMissing; });
   if (missing != parts.end() && failure_.empty()) {
     failure_ = fmt::format("{} could not be written", (folder / missing->name).string());
   }
   try {
-    if (world_.rank() == 0 && failure_.empty()) {
-      publish(state, parts);
-      remove_old();
-    }
+    if (world_.rank() == 0 && failure_.empty()) publish(state, parts);
   } catch (const std::exception& error) {
     failure_ = error.what();
   }
-  if (failure_.empty()) return;
+  if (failure_.empty()) {
+    if (world_.rank() == 0) remove_old();
+    return;
+  }
   fmt::print(stderr, "daso: warning: rank {}: no checkpoint at step {}: {}\n", world_.rank(),
              state.place.step, failure_);
-  // Its room is needed more than what is left of it.
-  std::error_code ignored;
-  for (const Part& part : own) fs::remove(folder / part.name, ignored);
-  fs::remove(folder, ignored);
+  take_back(folder, own);
 }
 
-std::vector<CheckpointWriter::Part> CheckpointWriter::write_own(const RunState& state) const {
+// A run that counts its steps anew may write where a checkpoint is. Nobody writes before that one
+// is none any more: a kill must not leave its manifest with other parts.
+void CheckpointWriter::begin(const fs::path& folder) {
+  std::error_code ignored;  // where it cannot be removed nothing can be written, either
+  if (world_.rank() == 0) {
+    fs::remove(folder / kManifest, ignored);
+    fs::remove_all(folder, ignored);
+  }
+  ranks_.barrier().wait(world_.limit());
+}
+
+void CheckpointWriter::write_own(const RunState& state, std::vector<Part>& own) const {
   const fs::path folder = folder_ / folder_name(state.place.step);
   fs::create_directories(folder);
-  std::vector<Part> own;
   const auto write_part = [&](const std::string& name, const State& tensors) {
     const fs::path path = folder / name;
     write_tensors(path, tensors);
@@ -125,22 +161,30 @@ std::vector<CheckpointWriter::Part> CheckpointWriter::write_own(const RunState& 
   };
   if (world_.local_rank() == 0) write_part(node_part(world_.node()), state.common);
   write_part(rank_part(world_.rank()), state.own);
-  return own;
+}
+
+// Its room is needed more than what is left of it.
+void CheckpointWriter::take_back(const fs::path& folder, const std::vector<Part>& own) const {
+  std::error_code ignored;
+  if (world_.rank() == 0) fs::remove(folder / kManifest, ignored);
+  for (const Part& part : own) fs::remove(folder / part.name, ignored);
+  fs::remove(folder, ignored);
 }
 
 // All ranks' parts, in the order of the ranks, those that are not there with kMissing bytes; also
 // the moment when all are on disk.
-std::vector<CheckpointWriter::Part> CheckpointWriter::collect(const std::vector<Part>& own) {
+std::vector<CheckpointWriter::Part> CheckpointWriter::collect(const std::vector<Part>& own,
+                                                              Seconds limit) {
   constexpr std::int64_t kNumbers = 4;  // bytes and checksum of the node's part and the rank's
   const at::Tensor mine = at::full({1, kNumbers}, kMissing, at::kLong);
   auto* numbers = mine.mutable_data_ptr<std::int64_t>();
-  for (std::size_t i = 0; i < own.size(); ++i) {
-    const std::size_t place = own.size() == 1 ? 2 : 2 * i;
-    numbers[place] = own[i].bytes;
-    numbers[place + 1] = static_cast<std::int64_t>(own[i].checksum);
+  for (const Part& part : own) {
+    const std::size_t place = part.name == rank_part(world_.rank()) ? 2 : 0;
+    numbers[place] = part.bytes;
+    numbers[place + 1] = static_cast<std::int64_t>(part.checksum);
   }
   const at::Tensor all = at::empty({world_.size(), kNumbers}, at::kLong);
-  ranks_.all_gather(mine, all).wait(world_.limit());
+  ranks_.all_gather(mine, all).wait(limit);
   const auto rows = all.accessor<std::int64_t, 2>();
   std::vector<Part> parts;
   const Topology& topology = world_.topology();
@@ -159,6 +203,7 @@ void CheckpointWriter::publish(const RunState& state, const std::vector<Part>& p
   json manifest = {{"format", 1},
                    {"epoch", state.place.epoch},
                    {"batch", state.place.batch},
+                   {"batches", state.batches},
                    {"step", state.place.step},
                    {"model", state.model},
                    {"nodes", ranks_per_node(world_.topology())},
@@ -175,12 +220,16 @@ void CheckpointWriter::publish(const RunState& state, const std::vector<Part>& p
 }
 
 void CheckpointWriter::remove_old() const {
-  const std::vector<fs::path> all = complete_checkpoints(folder_);
-  const auto keep = static_cast<std::size_t>(keep_);
-  for (std::size_t i = 0; i + keep < all.size(); ++i) {
-    // The manifest first: what is half removed must not look complete.
-    fs::remove(all[i] / kManifest);
-    fs::remove_all(all[i]);
+  try {
+    const std::vector<fs::path> all = complete_checkpoints(folder_);
+    const auto keep = static_cast<std::size_t>(keep_);
+    for (std::size_t i = 0; i + keep < all.size(); ++i) {
+      // The manifest first: what is half removed must not look complete.
+      fs::remove(all[i] / kManifest);
+      fs::remove_all(all[i]);
+    }
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "daso: warning: old checkpoints could not be removed: {}\n", error.what());
   }
 }
 
@@ -199,12 +248,13 @@ Manifest read_manifest(const fs::path& checkpoint) {
             found.at("format").dump());
     Manifest manifest{
         .place = {.epoch = found.at("epoch"), .batch = found.at("batch"), .step = found.at("step")},
+        .batches = found.value("batches", std::int64_t{0}),
         .model = found.at("model"),
         .nodes = found.at("nodes")};
     const RunPlace& place = manifest.place;
-    require(place.epoch >= 0 && place.batch >= 0 && place.step >= 0,
-            "{} is damaged: epoch {}, batch {}, step {}", path.string(), place.epoch, place.batch,
-            place.step);
+    require(place.epoch >= 0 && place.batch >= 0 && place.step >= 0 && manifest.batches >= 0,
+            "{} is damaged: epoch {}, batch {} of {}, step {}", path.string(), place.epoch,
+            place.batch, manifest.batches, place.step);
     for (const json& part : found.at("parts")) {
       manifest.parts.push_back({part.at("name"), part.at("bytes"), part.at("checksum")});
     }
@@ -238,6 +288,7 @@ RunState read_checkpoint(const fs::path& checkpoint, const World& world) {
           checkpoint.string(), manifest.place.epoch, manifest.nodes.size(),
           world.topology().nodes());
   RunState state{.place = manifest.place,
+                 .batches = manifest.batches,
                  .model = manifest.model,
                  .other_ranks = !same,
                  .common = read_part(checkpoint, manifest, node_part(same ? world.node() : 0)),

@@ -20,11 +20,13 @@ namespace daso {
 struct RunPlace {
   int epoch = 0;           // the step to go on with
   std::int64_t batch = 0;  // 0: at the beginning of an epoch
-  std::int64_t step = 0;
+  std::int64_t step = 0;   // counted as if all epochs had had as many batches as this one
+  bool operator==(const RunPlace&) const = default;
 };
 
 struct RunState {
   RunPlace place;
+  std::int64_t batches = 0;  // of an epoch; 0: an older checkpoint does not say
   std::string model;         // name of its network
   bool other_ranks = false;  // it was written by another number of ranks or nodes
   State common;              // equal on the ranks of a node
@@ -51,9 +53,11 @@ class CheckpointWriter {
     std::uint64_t checksum = 0;
   };
   void write_all(const RunState& state);
-  std::vector<Part> write_own(const RunState& state) const;
-  std::vector<Part> collect(const std::vector<Part>& own);
+  void begin(const std::filesystem::path& folder);
+  void write_own(const RunState& state, std::vector<Part>& own) const;
+  std::vector<Part> collect(const std::vector<Part>& own, Seconds limit);
   void publish(const RunState& state, const std::vector<Part>& parts) const;
+  void take_back(const std::filesystem::path& folder, const std::vector<Part>& own) const;
   void remove_old() const;
 
   World& world_;
@@ -64,11 +68,13 @@ class CheckpointWriter {
   Worker worker_;        // last: it uses all of the above
 };
 
-// The newest complete checkpoint in a folder of checkpoints.
+// The complete checkpoint in a folder of checkpoints that is farthest in its run. Throws
+// ConfigError for a manifest that is damaged.
 std::optional<std::filesystem::path> newest_checkpoint(const std::filesystem::path& folder);
 
 struct Manifest {
   RunPlace place;
+  std::int64_t batches = 0;
   std::string model;
   std::vector<int> nodes;  // ranks of each node
   struct Part {

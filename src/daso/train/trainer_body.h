@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -44,6 +45,7 @@ struct Trainer::Body {
   // What a checkpoint keeps.
   ModelInput input() const;
   void checkpoint(RunPlace at);
+  std::optional<std::filesystem::path> chosen_checkpoint();
   void resume();
   void keep_if_best();
 
@@ -77,8 +79,8 @@ struct Trainer::Body {
   std::optional<Trace> trace;
   InterruptedBy interrupted;
 
-  RunPlace place;               // the step to go on with
-  std::int64_t saved_step = 0;  // of the newest checkpoint; a run's beginning needs none
+  RunPlace place;  // the step to go on with
+  RunPlace saved;  // that of the newest checkpoint; a run's beginning needs none
   bool resumed = false;
   bool stopping = false;
   Tally tally;

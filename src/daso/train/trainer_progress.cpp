@@ -77,7 +77,7 @@ TimeSpent Trainer::Body::time_spent() const {
 
 Summary Trainer::Body::finish() {
   active_since = Clock::now();
-  if (place.step != saved_step) checkpoint(place);
+  if (place != saved) checkpoint(place);
   {
     const TimedSpan span(world.timeline(), Track::kCheckpoint, "finish", place.step,
                          spent.checkpoint);

@@ -2,14 +2,18 @@
 #include <ATen/ATen.h>
 
 #include <cstdio>
+#include <tuple>
 
 #include "daso/base/error.h"
+#include "daso/comm/gather_text.h"
 #include "daso/model/safetensors.h"
 #include "daso/train/saved_model.h"
 #include "daso/train/trainer_body.h"
 
 namespace daso {
 namespace {
+
+namespace fs = std::filesystem;
 
 // Its own copy of each.
 State copies_of(const torch::OrderedDict<std::string, at::Tensor>& tensors) {
@@ -27,8 +31,8 @@ ModelInput Trainer::Body::input() const {
 void Trainer::Body::checkpoint(RunPlace at) {
   const TimedSpan span(world.timeline(), Track::kCheckpoint, "take", at.step, spent.checkpoint);
   last_checkpoint = Clock::now();
-  saved_step = at.step;
-  RunState state{.place = at, .model = options.model};
+  saved = at;
+  RunState state{.place = at, .batches = course.batches, .model = options.model};
   strategy->settle();
   // With `none` every rank trains a model of its own.
   State& trained = options.strategy == "none" ? state.own : state.common;
@@ -42,9 +46,32 @@ void Trainer::Body::checkpoint(RunPlace at) {
   checkpoints.write(std::move(state));
 }
 
+// The checkpoint to go on from; none: the run has not got that far. Ranks that went on from
+// different places would average what does not belong together, and what is written from here on
+// must be the newest.
+std::optional<fs::path> Trainer::Body::chosen_checkpoint() {
+  const auto newest = newest_checkpoint(options.out / "checkpoints");
+  const auto chosen = options.resume_from.empty() ? newest : std::optional(options.resume_from);
+  const std::vector<std::string> choices =
+      gather_text(world.everyone(), chosen ? chosen->string() : "none", world.limit());
+  for (std::size_t rank = 1; rank < choices.size(); ++rank) {
+    require(choices[rank] == choices[0],
+            "rank 0 would go on from checkpoint {}, rank {} from {}: --out must be a folder that "
+            "all nodes share",
+            choices[0], rank, choices[rank]);
+  }
+  if (chosen && newest) {
+    const RunPlace from = read_manifest(*chosen).place;
+    const RunPlace last = read_manifest(*newest).place;
+    require(std::tie(last.epoch, last.batch) <= std::tie(from.epoch, from.batch),
+            "{} is later than {}: give another --out to go on from there, or move it away",
+            newest->string(), chosen->string());
+  }
+  return chosen;
+}
+
 void Trainer::Body::resume() {
-  const auto folder = options.resume_from.empty() ? newest_checkpoint(options.out / "checkpoints")
-                                                  : std::optional(options.resume_from);
+  const std::optional<fs::path> folder = chosen_checkpoint();
   if (!folder) return;
   const RunState state = read_checkpoint(*folder, world);
   require(state.model == options.model, "{} is of a {}, this run has --model {}", folder->string(),
@@ -53,6 +80,12 @@ void Trainer::Body::resume() {
           "{} was trained on a text of other tokens than --data {}: a text must have the same "
           "vocabulary; tokens=bytes fits every text",
           folder->string(), options.data);
+  const std::int64_t batches = state.batches > 0 ? state.batches : course.batches;
+  require(
+      state.place.batch == 0 || (batches == course.batches && state.place.batch < course.batches),
+      "{} was written after step {} of {} of its epoch, and here an epoch has {} steps: batch "
+      "size, data and ranks can only change at the beginning of an epoch",
+      folder->string(), state.place.batch, batches, course.batches);
   if (state.other_ranks && world.rank() == 0) {
     fmt::print(
         stderr,
@@ -67,7 +100,8 @@ void Trainer::Body::resume() {
   if (scaler) scaler->load_state(section(all, "scaler."));
   strategy->load_state(section(all, "strategy."));
   place = state.place;
-  saved_step = place.step;
+  place.step = place.epoch * course.batches + place.batch;
+  saved = place;
   tally = tally_in(section(all, "run."));
   resumed = true;
 }
@@ -78,7 +112,11 @@ void Trainer::Body::keep_if_best() {
   if (world.rank() != 0) return;
   State tensors = copies_of(network->named_parameters());
   tensors.merge(copies_of(network->named_buffers()));
-  write_tensors(options.out / "best.safetensors", tensors);
+  try {
+    write_tensors(options.out / "best.safetensors", tensors);
+  } catch (const std::exception& error) {  // a full disk, as for checkpoints
+    fmt::print(stderr, "daso: warning: the best model could not be kept: {}\n", error.what());
+  }
 }
 
 }  // namespace daso

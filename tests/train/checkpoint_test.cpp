@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daso/train/checkpoint.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <random>
+
+#include "daso/base/error.h"
+#include "run_ranks.h"
+#include "runs.h"
+#include "scratch_folder.h"
+
+namespace daso::test {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+std::string refusal(const TrainOptions& options, const RunOptions& run = {}) {
+  try {
+    train(options, run);
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(Trainer, AnotherNumberOfRanksGoesOnFromAnEpochsBeginning) {
+  const ScratchFolder first;
+  TrainOptions options = small_run(first.path());
+  options.checkpoint_every = Every{.number = 4, .unit = Every::Unit::kSteps};
+  train(options);
+  const ScratchFolder second;
+  options.out = second.path();
+  options.resume = true;
+  options.resume_from = first.path() / "checkpoints" / "step-000000008";
+  EXPECT_EQ(train(options, {.nodes = {"a", "a", "b", "b"}})[0].epochs, 3);
+  const ScratchFolder third;
+  options.out = third.path();
+  options.resume_from = first.path() / "checkpoints" / "step-000000012";
+  EXPECT_THAT(refusal(options, {.nodes = {"a", "a", "b", "b"}}),
+              HasSubstr("can only go on from the beginning of an epoch"));
+}
+
+// An epoch has 8 steps on 2 ranks and 4 on 4, which count their steps anew: 12 and 16.
+TEST(Checkpoint, WhatOtherRanksWriteIsTheNewest) {
+  const ScratchFolder folder;
+  TrainOptions options = small_run(folder.path());
+  options.epochs = 2;
+  options.keep = 2;
+  options.checkpoint_every = Every{.number = 1, .unit = Every::Unit::kEpochs};
+  train(options);
+  options.epochs = 4;
+  options.resume = true;
+  EXPECT_EQ(train(options, {.nodes = {"a", "a", "b", "b"}})[0].steps, 16);
+  const fs::path checkpoints = folder.path() / "checkpoints";
+  const fs::path newest = newest_checkpoint(checkpoints).value();
+  EXPECT_EQ(newest, checkpoints / "step-000000016");
+  const Manifest manifest = read_manifest(newest);
+  EXPECT_TRUE(manifest.place == (RunPlace{.epoch = 4, .batch = 0, .step = 16}));
+  EXPECT_EQ(manifest.nodes, (std::vector<int>{2, 2}));
+  EXPECT_EQ(read_manifest(checkpoints / "step-000000012").place.epoch, 3);
+  EXPECT_FALSE(fs::exists(checkpoints / "step-000000008"));
+  EXPECT_EQ(train(options, {.nodes = {"a", "a", "b", "b"}})[0].epochs, 4);  // there is no more
+}
+
+TEST(Checkpoint, OfTheMiddleOfAnEpochNeedsAsManySteps) {
+  const ScratchFolder first;
+  TrainOptions options = small_run(first.path());
+  options.checkpoint_every = Every{.number = 4, .unit = Every::Unit::kSteps};
+  train(options);
+  const ScratchFolder second;
+  options.out = second.path();
+  options.resume = true;
+  options.resume_from = first.path() / "checkpoints" / "step-000000012";
+  options.batch_size = 32;
+  EXPECT_THAT(refusal(options), HasSubstr("after step 4 of 8 of its epoch, and here an epoch has "
+                                          "4 steps"));
+  options.resume_from = first.path() / "checkpoints" / "step-000000008";
+  EXPECT_EQ(train(options)[0].steps, 12);
+}
+
+// What such a run writes would be older than what is there.
+TEST(Checkpoint, WithLaterOnesBesideItIsRefused) {
+  const ScratchFolder folder;
+  TrainOptions options = small_run(folder.path());
+  options.checkpoint_every = Every{.number = 1, .unit = Every::Unit::kEpochs};
+  train(options);
+  options.resume = true;
+  options.resume_from = folder.path() / "checkpoints" / "step-000000008";
+  EXPECT_THAT(refusal(options), HasSubstr("step-000000024 is later than"));
+}
+
+TEST(Checkpoint, MustBeTheSameOnAllRanks) {
+  const ScratchFolder folder;
+  const ScratchFolder elsewhere;
+  TrainOptions options = small_run(folder.path());
+  options.epochs = 1;
+  train(options);
+  options.resume = true;
+  run_ranks({.ranks = 2, .nodes = {"a", "b"}}, [&](World& world) {
+    TrainOptions own = options;
+    if (world.rank() == 1) own.out = elsewhere.path();
+    EXPECT_THROW(Trainer(world, own), ConfigError);
+  });
+}
+
+TEST(Checkpoint, StaysWhereAnOlderOneCannotBeRemoved) {
+  const ScratchFolder folder;
+  TrainOptions options = small_run(folder.path());
+  options.epochs = 1;
+  options.keep = 1;
+  const fs::path stuck = folder.path() / "checkpoints" / "step-000000001";
+  fs::create_directories(stuck / "manifest.json" / "file");
+  train(options);
+  fs::remove_all(stuck);
+  const fs::path newest = newest_checkpoint(folder.path() / "checkpoints").value();
+  EXPECT_FALSE(read_part(newest, read_manifest(newest), "rank-0.safetensors").empty());
+}
+
+TEST(Checkpoint, TheNewestCompleteOneCountsAndOldOnesGo) {
+  const ScratchFolder folder;
+  TrainOptions options = small_run(folder.path());
+  options.checkpoint_every = Every{.number = 1, .unit = Every::Unit::kEpochs};
+  options.keep = 2;
+  train(options);
+  const fs::path checkpoints = folder.path() / "checkpoints";
+  EXPECT_EQ(newest_checkpoint(checkpoints), checkpoints / "step-000000024");
+  EXPECT_TRUE(fs::exists(checkpoints / "step-000000016"));
+  EXPECT_FALSE(fs::exists(checkpoints / "step-000000008"));
+  fs::copy(checkpoints / "step-000000024", checkpoints / "step-000000024-mine");
+  EXPECT_EQ(newest_checkpoint(checkpoints), checkpoints / "step-000000024");
+  fs::remove(checkpoints / "step-000000024" / "manifest.json");  // as if killed while writing
+  EXPECT_EQ(newest_checkpoint(checkpoints), checkpoints / "step-000000016");
+}
+
+TEST(Checkpoint, DamagedPartsAreRefusedByName) {
+  const ScratchFolder folder;
+  TrainOptions options = small_run(folder.path());
+  train(options);
+  const fs::path checkpoint = newest_checkpoint(folder.path() / "checkpoints").value();
+  const fs::path part = checkpoint / "rank-0.safetensors";
+  const std::string whole = bytes_of(part);
+  options.resume = true;
+  for (const std::size_t place : {std::size_t{3}, whole.size() / 2, whole.size() - 1}) {
+    std::string damaged = whole;
+    damaged[place] = static_cast<char>(damaged[place] ^ 4);
+    std::ofstream(part, std::ios::binary) << damaged;
+    try {
+      train(options);
+      FAIL() << "byte " << place << " was changed and nobody noticed";
+    } catch (const std::exception& error) {
+      EXPECT_THAT(error.what(), HasSubstr("rank-0.safetensors is damaged"));
+    }
+  }
+  std::ofstream(part, std::ios::binary) << whole.substr(0, whole.size() - 1);
+  EXPECT_ANY_THROW(train(options));
+}
+
+// Whatever is in a manifest: it is understood, or refused with a ConfigError that names it.
+TEST(Checkpoint, DamagedManifestsAreUnderstoodOrRefused) {
+  const ScratchFolder folder;
+  TrainOptions options = small_run(folder.path());
+  options.epochs = 1;
+  train(options);
+  const fs::path checkpoint = newest_checkpoint(folder.path() / "checkpoints").value();
+  const std::string whole = bytes_of(checkpoint / "manifest.json");
+  std::mt19937 dice(5);
+  int refused = 0;
+  for (int attempt = 0; attempt < 3000; ++attempt) {
+    std::string text = whole;
+    const std::size_t place = dice() % text.size();
+    switch (dice() % 3) {
+      case 0:
+        text[place] = static_cast<char>(dice() % 256);
+        break;
+      case 1:
+        text.erase(place, 1 + dice() % 40);
+        break;
+      default:
+        text.insert(place, text.substr(dice() % text.size(), 1 + dice() % 40));
+    }
+    std::ofstream(checkpoint / "manifest.json", std::ios::binary) << text;
+    try {
+      const Manifest manifest = read_manifest(checkpoint);
+      EXPECT_GE(manifest.place.epoch, 0);
+      read_part(checkpoint, manifest, "rank-0.safetensors");
+    } catch (const ConfigError& error) {
+      ++refused;
+      EXPECT_THAT(error.what(), HasSubstr(checkpoint.string()));
+    }
+  }
+  EXPECT_GT(refused, 1000);
+}
+
+}  // namespace
+}  // namespace daso::test
