@@ -86,6 +86,7 @@ void advance(World& world, Run& run, const CompareOptions& options) {
         if (reached && !run.seconds_to_target) run.seconds_to_target = now.seconds;
       },
       [] { return std::nullopt; });
+  run.trainer->settle();
 }
 
 std::vector<Run> train_all(World& world, const CompareOptions& options, int seed, bool quiet) {

@@ -280,6 +280,12 @@ bool Trainer::advance(const OnProgress& on_progress, InterruptedBy interrupted) 
   return body_->advance(on_progress);
 }
 
+void Trainer::settle() {
+  const auto begun = Clock::now();
+  body_->strategy->settle();
+  body_->spent.seconds += since(begun).count();
+}
+
 Summary Trainer::finish() { return body_->finish(); }
 
 Summary Trainer::run(const OnProgress& on_progress, const InterruptedBy& interrupted) {

@@ -55,6 +55,8 @@ class Trainer {
   // The same in pieces, so that several runs can take turns on one world: one epoch, or what is
   // left of it; false when there is none left. Only its own turns count in a run's seconds.
   bool advance(const OnProgress& on_progress, InterruptedBy interrupted);
+  // Ends a turn: nothing of this run is on its way any more. Others use the same links.
+  void settle();
   Summary finish();
 
   const FlatModel& model() const;
