@@ -7,6 +7,7 @@
 #include "cli/agree.h"
 #include "cli/command.h"
 #include "cli/config_file.h"
+#include "cli/flags.h"
 #include "cli/ranks.h"
 #include "cli/run_folder.h"
 #include "daso/base/error.h"
@@ -25,6 +26,7 @@ struct EvalOptions {
   std::string data;  // empty: the run's own
   Choice choice;
   bool skip_bad_images = false;
+  int loader_threads = 1;
   bool json = false;
 };
 
@@ -68,6 +70,7 @@ int evaluate_on(World& world, const EvalOptions& options) {
   EvaluationLoader own_part(data.test, {.batch_size = kBatch,
                                         .rank = world.rank(),
                                         .ranks = world.size(),
+                                        .threads = options.loader_threads,
                                         .normalisation = saved.input.normalisation});
   const Score score = evaluate(*network, own_part, world.everyone(), world.limit());
   const std::optional<std::int64_t> bad_images = bad_images_of(world, options, *data.test);
@@ -99,6 +102,9 @@ Command add_eval(CLI::App& parent) {
   app->add_flag("--ema", options->choice.averaged, "With averaged parameters (--ema)");
   app->add_flag("--skip-bad-images", options->skip_bad_images,
                 "Of images:DIR: as of daso train; tells their number");
+  Flags(*app)
+      .count("--loader-threads", "That prepare a rank's batches", options->loader_threads, 1)
+      ->default_str(std::to_string(options->loader_threads));
   app->add_flag("--json", options->json, "Print one JSON object");
   add_launch_flags(*app, options->launch, kShape);
   add_world_flags(*app, options->launch);

@@ -74,7 +74,7 @@ class Breadth(unittest.TestCase):
         self.assertEqual(score["bad_images"], 1)
         self.assertEqual(score["examples"], 8)
         self.assertAlmostEqual(score["test_loss"], summary["test_loss"], places=4)
-        done = daso("eval", run, *data, "--skip-bad-images")
+        done = daso("eval", run, *data, "--skip-bad-images", "--loader-threads", "2")
         self.assertIn("bad images 1\n", done.stdout)
         self.assertIn(str(bad), done.stderr)
         self.assertIn(str(bad), daso("eval", run, *data, code=2).stderr)
