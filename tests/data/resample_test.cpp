@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
 #include <vector>
 
 #include "daso/data/rows_kernel.h"
@@ -72,6 +74,41 @@ TEST(Resample, IsTheWeightedMeanOfTheDefinition) {
               << image.width << "x" << image.height << " to " << size;
         }
       }
+    }
+  }
+}
+
+// As made() of resample_numbers.py.
+RawImage made(int width, int height) {
+  return image_of(width, height, [](int x, int y, int channel) {
+    return (7 * x * x + 13 * y * y + 5 * x * y + 29 * channel) % 256;
+  });
+}
+
+// A crop, or where there is none the centre.
+Cut cut_in(const nlohmann::json& one) {
+  if (!one.contains("crop")) return centre_cut(one.at("width"), one.at("height"), one.at("size"));
+  const nlohmann::json& crop = one.at("crop");
+  return cut_of({.left = crop.at(0).get<int>(),
+                 .top = crop.at(1).get<int>(),
+                 .width = crop.at(2).get<int>(),
+                 .height = crop.at(3).get<int>()});
+}
+
+TEST(Resample, GivesWhatPytorchGives) {
+  std::ifstream file(DASO_RESAMPLE_NUMBERS);
+  const nlohmann::json numbers = nlohmann::json::parse(file);
+  const auto stride = numbers.at("stride").get<std::size_t>();
+  ASSERT_EQ(numbers.at("cases").size(), 12U);
+  for (const nlohmann::json& one : numbers.at("cases")) {
+    const int size = one.at("size");
+    const RawImage image = made(one.at("width"), one.at("height"));
+    const std::vector<float> square = square_of(picture_of(image), cut_in(one), size);
+    const auto values = one.at("values").get<std::vector<double>>();
+    ASSERT_EQ(values.size(), (square.size() + stride - 1) / stride);
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      ASSERT_NEAR(square[i * stride], values[i], 1e-5)
+          << image.width << "x" << image.height << " to " << size << " at " << i * stride;
     }
   }
 }
