@@ -10,7 +10,6 @@ import json
 
 import torch
 import torch.nn.functional as F
-import torchvision
 from torch import nn
 
 CASES = [  # network, batch, channels, height, width (of a text: its length), classes
@@ -134,9 +133,15 @@ class Transformer(nn.Module):
         return self.norm(x) @ self.token_embedding.weight.T
 
 
+def vision_models():
+    """Asked for late: who needs only the others (autocast_numbers.py) needs no torchvision."""
+    import torchvision
+    return torchvision.models
+
+
 def vit_tiny(size, classes):
     """Touvron et al. 2021, table 1; small images in patches of 4x4."""
-    return torchvision.models.VisionTransformer(
+    return vision_models().VisionTransformer(
         image_size=size, patch_size=4 if size < 96 else 16, num_layers=12, num_heads=3,
         hidden_dim=192, mlp_dim=768, num_classes=classes)
 
@@ -144,7 +149,7 @@ def vit_tiny(size, classes):
 def network(name, channels, height, width, classes):
     if name in TORCHVISION:
         assert channels == 3
-        return getattr(torchvision.models, name)(num_classes=classes)
+        return getattr(vision_models(), name)(num_classes=classes)
     if name in SMALL_RESNETS:
         return SmallResnet(channels, SMALL_RESNETS[name], classes)
     if name == "vit-tiny":
