@@ -95,12 +95,12 @@ void write_idx_folder(const fs::path& folder, const std::string& ending) {
   write("t10k-labels-idx1-ubyte", idx({3}, {2, 1, 0}));
 }
 
-void write_cifar_folder(const fs::path& folder) {
+void write_cifar_folder(const fs::path& folder, int records) {
   std::uint8_t record = 0;
   for (const char* name : {"data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin",
                            "data_batch_4.bin", "data_batch_5.bin", "test_batch.bin"}) {
     Bytes bytes;
-    for (int i = 0; i < 2; ++i, ++record) {
+    for (int i = 0; i < records; ++i, ++record) {
       append_record(bytes, {static_cast<std::uint8_t>(record % 10)}, record);
     }
     write_file(folder / name, bytes);

@@ -34,8 +34,8 @@ Bytes gzip(const Bytes& bytes);
 // Four good files: 6 train images, 3 test images, of 4 x 5, labels 0, 1, 2, 0 ...; `ending` is
 // added to the names, and .gz packs the contents.
 void write_idx_folder(const std::filesystem::path& folder, const std::string& ending = "");
-// Six good files: 2 records in each, the label of record i of the whole is i % 10.
-void write_cifar_folder(const std::filesystem::path& folder);
+// Six good files: so many records in each, the label of record i of the whole is i % 10.
+void write_cifar_folder(const std::filesystem::path& folder, int records = 2);
 // Two good files: 6 records with the coarse labels 0 ... 5 and the fine ones 99 ... 94, and two to
 // test with, of the fine labels 0 and 99.
 void write_cifar100_folder(const std::filesystem::path& folder);

@@ -32,14 +32,14 @@ Picture decoded(const fs::path& path, int shrink) {
   return image->decode({.width = image->width(), .height = image->height()}, shrink);
 }
 
-void write_image_folder(const fs::path& folder) {
+void write_image_folder(const fs::path& folder, int train) {
   for (const char* part : {"train", "val"}) {
     for (const char* name : {"a", "b"}) {
       const bool red = name[0] == 'a';
       const RawImage image = image_of(
           40, 30, [=](int, int, int channel) { return channel == (red ? 0 : 2) ? 200 : 40; });
       fs::create_directories(folder / part / name);
-      const int count = part[0] == 't' ? 4 : 2;
+      const int count = part[0] == 't' ? train : train / 2;
       for (int i = 0; i < count; ++i) {
         const fs::path file = folder / part / name / fmt::format("image{}", i);
         if (i % 2 == 0) {

@@ -21,8 +21,9 @@ RawImage gradient(int width, int height);
 // The whole image of a file.
 Picture decoded(const std::filesystem::path& path, int shrink = 1);
 
-// Writes folder/train and folder/val with the classes a and b: 4 and 2 images of each, a being red
-// (200, 40, 40) and b blue (40, 40, 200); every second one is a PNG, the others are JPEGs.
-void write_image_folder(const std::filesystem::path& folder);
+// Writes folder/train and folder/val with the classes a and b: `train` images of each and half as
+// many, a being red (200, 40, 40) and b blue (40, 40, 200); every second one is a PNG, the others
+// are JPEGs.
+void write_image_folder(const std::filesystem::path& folder, int train = 4);
 
 }  // namespace daso::test

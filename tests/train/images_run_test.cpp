@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <fstream>
 #include <string>
-#include <vector>
 
-#include "daso/data/image_writer.h"
+#include "data/image_files.h"
 #include "runs.h"
 #include "scratch_folder.h"
 
@@ -14,22 +12,6 @@ namespace daso::test {
 namespace {
 
 namespace fs = std::filesystem;
-
-// Two classes: 8 gray images of each to train with, 4 to test with.
-void write_images(const fs::path& folder) {
-  for (const char* part : {"train", "val"}) {
-    for (const char* name : {"dark", "light"}) {
-      fs::create_directories(folder / part / name);
-      const RawImage image{.width = 12,
-                           .height = 12,
-                           .channels = 1,
-                           .values = std::vector<std::uint8_t>(144, name[0] == 'd' ? 40 : 200)};
-      for (int i = 0; i < (part[0] == 't' ? 8 : 4); ++i) {
-        write_png(folder / part / name / fmt::format("{}.png", i), image);
-      }
-    }
-  }
-}
 
 TrainOptions image_run(const fs::path& images, const fs::path& out) {
   TrainOptions options = small_run(out);
@@ -44,8 +26,8 @@ TrainOptions image_run(const fs::path& images, const fs::path& out) {
 TEST(ImageRun, CountsTheImagesThatWereSkipped) {
   const ScratchFolder images;
   const ScratchFolder out;
-  write_images(images.path());
-  std::ofstream(images.path() / "val" / "light" / "2.png") << "damaged";
+  write_image_folder(images.path(), /*train=*/8);
+  std::ofstream(images.path() / "val" / "b" / "image2.JPEG") << "damaged";
   TrainOptions options = image_run(images.path(), out.path());
   options.skip_bad_images = true;
   // Of the test part every image is read by one rank.
@@ -59,7 +41,7 @@ TEST(ImageRun, CountsTheImagesThatWereSkipped) {
 TEST(ImageRun, SaysNothingOfBadImagesWhereNoneMayBe) {
   const ScratchFolder images;
   const ScratchFolder out;
-  write_images(images.path());
+  write_image_folder(images.path(), /*train=*/8);
   for (const Summary& summary : train(image_run(images.path(), out.path()))) {
     EXPECT_FALSE(summary.bad_images.has_value());
     EXPECT_EQ(text_of(summary).find("bad_images"), std::string::npos);

@@ -9,6 +9,8 @@
 #include "daso/base/cpu.h"
 #include "daso/base/error.h"
 #include "daso/base/text.h"
+#include "data/data_files.h"
+#include "data/image_files.h"
 #include "runs.h"
 #include "scratch_folder.h"
 
@@ -17,25 +19,52 @@
 namespace daso::test {
 namespace {
 
+namespace fs = std::filesystem;
+
 // Before anything computes: bf16 is one of the features.
 const bool kCapped = (cap_instruction_sets(), true);
 
+using Choose = std::function<void(TrainOptions&)>;
+
 struct Feature {
   const char* name;
-  std::function<void(TrainOptions&)> choose;
+  Choose choose;
 };
 
-void use_text(TrainOptions& o, const ScratchFolder& folder) {
-  std::ofstream file(folder.path() / "text");
-  for (int i = 0; i < 400; ++i) file << "one two three four five\n";
-  file.close();
-  o.data = fmt::format("text:{},length=16", (folder.path() / "text").string());
+// Whatever the data, an epoch has 5 steps, so that the checkpoint at step 6 lies within the second.
+
+void accumulate(TrainOptions& o) {
+  o.accumulate = 2;
+  o.batch_size = 2;
+}
+
+void sync_batchnorm(TrainOptions& o) {
+  o.model = "cnn";
+  o.sync_batchnorm = true;
+}
+
+void use_text(TrainOptions& o, const fs::path& folder, const char* keys) {
+  o.data = fmt::format("text:{},length=16{}", (folder / "text").string(), keys);
   o.model = "transformer";
   o.embedding = 16;
 }
 
-// Everything that changes what is computed, one at a time.
-std::vector<Feature> features(const ScratchFolder& folder) {
+void use_images(TrainOptions& o, const fs::path& folder) {
+  o.data = fmt::format("images:{},size=8", folder.string());
+  o.batch_size = 1;
+}
+
+// The smallest files of each kind of data.
+void write_data(const fs::path& folder) {
+  std::ofstream text(folder / "text");
+  for (int i = 0; i < 45; ++i) text << "eins zwei drei vier f\u00fcnf\n";
+  fs::create_directories(folder / "cifar");
+  write_cifar_folder(folder / "cifar", /*records=*/3);
+  for (const char* name : {"images", "damaged"}) write_image_folder(folder / name, /*train=*/8);
+  std::ofstream(folder / "damaged" / "train" / "a" / "image1.png") << "no image";
+}
+
+std::vector<Feature> recipe_features() {
   return {
       {"`--optimizer sgd`", [](TrainOptions& o) { o.optimizer.name = "sgd"; }},
       {"`--nesterov`", [](TrainOptions& o) { o.optimizer.nesterov = true; }},
@@ -57,25 +86,65 @@ std::vector<Feature> features(const ScratchFolder& folder) {
       {"`--lr-schedule plateau`", [](TrainOptions& o) { o.lr_schedule = RateKind::kPlateau; }},
       {"`--base-lr`", [](TrainOptions& o) { o.base_lr = 0.1; }},
       {"`--clip-norm`", [](TrainOptions& o) { o.clip_norm = 1; }},
-      {"`--accumulate 2`",
-       [](TrainOptions& o) {
-         o.accumulate = 2;
-         o.batch_size = 2;
-       }},
+      {"`--accumulate 2`", accumulate},
       {"`--uneven wrap`", [](TrainOptions& o) { o.uneven = Uneven::kWrap; }},
       {"`--augment crop+flip`", [](TrainOptions& o) { o.augment = Augment::kCropFlip; }},
       {"`--loader-threads 2`", [](TrainOptions& o) { o.loader_threads = 2; }},
       {"`--freeze`", [](TrainOptions& o) { o.freeze = {"fc1"}; }},
+  };
+}
+
+// Loss scaling changes gradients and skips steps, so fp16 comes with what depends on either too.
+std::vector<Feature> precision_features() {
+  const auto in_fp16 = [](const Choose& choose) {
+    return [choose](TrainOptions& o) {
+      choose(o);
+      o.precision = Precision::kFp16;
+    };
+  };
+  return {
       {"`--precision bf16`", [](TrainOptions& o) { o.precision = Precision::kBf16; }},
-      {"`--precision fp16`", [](TrainOptions& o) { o.precision = Precision::kFp16; }},
+      {"`--precision fp16`", in_fp16([](TrainOptions&) {})},
+      {"`--precision fp16 --accumulate 2`", in_fp16(accumulate)},
+      {"`--precision fp16 --ema`", in_fp16([](TrainOptions& o) { o.optimizer.ema = 0.9; })},
+      {"`--precision fp16 --sync-batchnorm`", in_fp16(sync_batchnorm)},
+  };
+}
+
+std::vector<Feature> model_features(const fs::path& folder) {
+  return {
       {"`--model cnn` (BatchNorm)", [](TrainOptions& o) { o.model = "cnn"; }},
-      {"`--sync-batchnorm`",
-       [](TrainOptions& o) {
-         o.model = "cnn";
-         o.sync_batchnorm = true;
-       }},
+      {"`--sync-batchnorm`", sync_batchnorm},
       {"`--model vit-tiny`", [](TrainOptions& o) { o.model = "vit-tiny"; }},
-      {"`--model transformer`", [&folder](TrainOptions& o) { use_text(o, folder); }},
+      {"`--model transformer`", [folder](TrainOptions& o) { use_text(o, folder, ""); }},
+      {"`--data text:FILE,tokens=characters`",
+       [folder](TrainOptions& o) { use_text(o, folder, ",tokens=characters"); }},
+      {"`--data idx:DIR`",
+       [](TrainOptions& o) {
+         o.data = "idx:" DASO_DIGITS;
+         o.batch_size = 72;
+       }},
+      {"`--data cifar10:DIR`",
+       [folder](TrainOptions& o) {
+         o.data = fmt::format("cifar10:{}", (folder / "cifar").string());
+         o.model = "cnn";
+         o.batch_size = 1;
+       }},
+      {"`--data images:DIR --augment resized-crop+flip`",
+       [folder](TrainOptions& o) {
+         use_images(o, folder / "images");
+         o.augment = Augment::kResizedCropFlip;
+       }},
+      {"`--data images:DIR --skip-bad-images`",
+       [folder](TrainOptions& o) {
+         use_images(o, folder / "damaged");
+         o.skip_bad_images = true;
+       }},
+  };
+}
+
+std::vector<Feature> exchange_features() {
+  return {
       {"`--preset paper`", [](TrainOptions& o) { o.preset = "paper"; }},
       {"`--merge paper`", [](TrainOptions& o) { o.merge = MergeRule::kPaper; }},
       {"`--exchange rotating`", [](TrainOptions& o) { o.exchange = ExchangeKind::kRotating; }},
@@ -91,6 +160,16 @@ std::vector<Feature> features(const ScratchFolder& folder) {
       {"`--schedule plateau`", [](TrainOptions& o) { o.schedule = ScheduleKind::kPlateau; }},
       {"`--schedule rate`", [](TrainOptions& o) { o.schedule = ScheduleKind::kRate; }},
   };
+}
+
+// Everything that changes what is computed, one at a time.
+std::vector<Feature> features(const fs::path& folder) {
+  std::vector<Feature> all;
+  for (const std::vector<Feature>& group :
+       {recipe_features(), precision_features(), model_features(folder), exchange_features()}) {
+    all.insert(all.end(), group.begin(), group.end());
+  }
+  return all;
 }
 
 // Trains for two epochs, then again from a checkpoint in the middle of the second: the same bytes.
@@ -125,9 +204,10 @@ class Reasons {
 
 std::string page() {
   const ScratchFolder folder;
+  write_data(folder.path());
   std::string table;
   Reasons reasons;
-  for (const Feature& feature : features(folder)) {
+  for (const Feature& feature : features(folder.path())) {
     table += fmt::format("| {} |", feature.name);
     for (const std::string& strategy : strategy_names()) {
       SCOPED_TRACE(fmt::format("{} with {}", feature.name, strategy));
