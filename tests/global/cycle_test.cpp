@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "daso/base/error.h"
 #include "daso/global/rotation.h"
 #include "daso/global/trajectory.h"
 #include "golden.h"
@@ -120,6 +121,66 @@ TEST(Cycle, SavedStateGoesOnAlikeFromEveryStep) {
     expect_saved_goes_on(options, by_list, /*batches=*/12);
     expect_saved_goes_on(options, by_rate, /*batches=*/12);
   }
+}
+
+// The steps from..end of an epoch of 20 steps whose steps before had another schedule.
+std::vector<Plan> plans_after(const Schedule& before, Schedule after, std::int64_t from,
+                              std::int64_t end) {
+  Cycle stopped({.nodes = 2});
+  for (std::int64_t step = 0; step < from; ++step) stopped.after_step(before, when_of(step, 20));
+  Cycle cycle({.nodes = 2});
+  cycle.load_state(stopped.state());
+  after.load_state(before.state());
+  std::vector<Plan> plans;
+  for (std::int64_t step = from; step < end; ++step) {
+    plans.push_back(cycle.after_step(after, when_of(step, 20)));
+  }
+  return plans;
+}
+
+Plan merge_of(std::int64_t exchange, std::int64_t staleness) {
+  return {.merge = Plan::DueMerge{.exchange = exchange, .staleness = staleness}};
+}
+
+Plan start_of(std::int64_t exchange, const Cadence& cadence) {
+  return {.then = Then::kStart, .exchange = exchange, .skip = cadence.skip, .wait = cadence.wait};
+}
+
+TEST(Cycle, ExchangeInFlightKeepsItsWaitAndTheNextOneHasTheNewCadence) {
+  const Cadence slow{.skip = 4, .wait = 4};
+  const Cadence fast{.skip = 2, .wait = 1};
+  Plan merge_and_start = start_of(1, fast);
+  merge_and_start.merge = Plan::DueMerge{.exchange = 0, .staleness = 4};
+  // The round of step 0 ends in step 4, as does the wait of its exchange. (alpha / rate)^2 is below
+  // 1 in these steps.
+  for (const ScheduleKind kind : {ScheduleKind::kFixed, ScheduleKind::kRate}) {
+    const auto by = [kind](const Cadence& cadence) {
+      return Schedule({.kind = kind, .cadence = cadence, .alpha = 0.1});
+    };
+    EXPECT_EQ(plans_after(by(slow), by(fast), 2, 8),
+              (std::vector<Plan>{
+                  {}, {}, merge_and_start, merge_of(1, 1), start_of(2, fast), merge_of(2, 1)}))
+        << name_of(kind);
+  }
+  // From rounds of 2 to rounds of 8 with a wait of 5; exchange 1 began in step 2.
+  const Cadence rare{.skip = 8, .wait = 5};
+  EXPECT_EQ(plans_after(cycling(fast), cycling(rare), 3, 13),
+            (std::vector<Plan>{merge_of(1, 1),
+                               start_of(2, rare),
+                               {},
+                               {},
+                               {},
+                               {},
+                               merge_of(2, 5),
+                               {},
+                               {},
+                               start_of(3, rare)}));
+}
+
+TEST(Cycle, RefusesAnExchangeInFlightWhereNothingIsExchangedAnyMore) {
+  const Schedule warmup({.kind = ScheduleKind::kFixed, .phases = {.epochs = 1, .warmup = 1}});
+  EXPECT_THROW(plans_after(cycling({.skip = 4, .wait = 2}), warmup, 1, 2), ConfigError);
+  EXPECT_NO_THROW(plans_after(cycling({.skip = 4, .wait = 2}), warmup, 3, 4));  // it was merged
 }
 
 // Every pair of skip and wait, every length of an epoch: against the rule written with `mod`.

@@ -165,6 +165,19 @@ TEST(Schedule, SavedStateGoesOnAlikeFromEveryEpoch) {
   }
 }
 
+// A run that goes on with other flags has the cadence of these flags.
+TEST(Schedule, OnlyPlateauGoesOnWithASavedCadence) {
+  const Cadence saved{.skip = 4, .wait = 4};
+  const Cadence asked{.skip = 2, .wait = 1};
+  for (const ScheduleKind kind :
+       {ScheduleKind::kFixed, ScheduleKind::kRate, ScheduleKind::kPlateau}) {
+    Schedule schedule({.kind = kind, .cadence = asked, .alpha = 0.1});
+    schedule.load_state({.stall = {}, .cadence = saved});
+    EXPECT_EQ(schedule.epoch(0).cadence, kind == ScheduleKind::kPlateau ? saved : asked)
+        << name_of(kind);
+  }
+}
+
 TEST(Schedule, WrongOptionsAreRefusedWithTheirValue) {
   const ScheduleOptions good{.kind = ScheduleKind::kPlateau};
   EXPECT_EQ(refusal(good), "");

@@ -127,6 +127,25 @@ TEST(Strategy, MeanLossIsThatOfTheRanksItTiesTogether) {
   }
 }
 
+TEST(Strategy, OnlyPlateauSavesACadenceAndGoesOnWithIt) {
+  World world = World::alone();
+  for (const ScheduleKind kind : {ScheduleKind::kFixed, ScheduleKind::kPlateau}) {
+    Job job = job_of("daso", 4);
+    job.options.schedule.kind = kind;
+    job.options.schedule.cadence = {.skip = 8, .wait = 4};
+    job.options.schedule.stall.patience = 0;
+    Replica replica(world, job);
+    for (const int epoch : {0, 1}) replica.strategy->end_epoch(epoch, 1.0);  // stalls in the second
+    Replica other(world, job);
+    other.strategy->load_state(replica.strategy->state());
+    const State state = other.strategy->state();
+    ASSERT_EQ(state.contains("schedule.skip"), kind == ScheduleKind::kPlateau);
+    if (kind != ScheduleKind::kPlateau) continue;
+    EXPECT_EQ(integer_in(state, "schedule.skip"), 4);
+    EXPECT_EQ(integer_in(state, "schedule.wait"), 2);
+  }
+}
+
 // An optimizer that only says its name.
 struct NamedAdamw : Sgd {
   using Sgd::Sgd;

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
 #include <random>
 #include <thread>
 
@@ -100,6 +101,36 @@ TEST(Trainer, StopsAllRanksAtTheSameStepAndGoesOn) {
   const std::vector<Summary> done = train(options);
   EXPECT_EQ(done[0].steps, 24);
   EXPECT_TRUE(result_in(halves.path()) == result_in(whole.path()));
+}
+
+// Epoch 1 has the steps 8 ... 15. An exchange begins in step 8 and is in flight when the run stops
+// after step 9; its round ends in step 12, and there the new cadence begins.
+TEST(Trainer, GoesOnWithAnotherCadence) {
+  for (const ScheduleKind kind : {ScheduleKind::kFixed, ScheduleKind::kRate}) {
+    const ScratchFolder first;
+    TrainOptions options = small_run(first.path());
+    options.schedule = kind;
+    options.skip = 4;
+    options.wait = 4;
+    options.warmup_epochs = 1;
+    options.checkpoint_every = Every{.number = 2, .unit = Every::Unit::kSteps};
+    train(options);
+    const ScratchFolder second;
+    options.out = second.path();
+    options.skip = 2;
+    options.wait = 1;
+    options.resume = true;
+    options.resume_from = first.path() / "checkpoints" / "step-000000010";
+    std::map<std::int64_t, Progress> seen;
+    const auto done =
+        train(options, {.on_progress = [&](const Progress& now) { seen[now.when.step] = now; }});
+    EXPECT_EQ(done[0].steps, 24) << name_of(kind);
+    EXPECT_FALSE(seen.at(11).staleness);
+    EXPECT_EQ(seen.at(12).staleness, 4);
+    EXPECT_EQ(seen.at(12).skip, 2);
+    EXPECT_EQ(seen.at(12).wait, 1);
+    EXPECT_EQ(seen.at(13).staleness, 1);
+  }
 }
 
 // Of 4 ranks on 2 nodes one falls asleep for 0.2 s in one step; those that wait for it are not

@@ -16,14 +16,21 @@ Plan Cycle::after_step(const Schedule& schedule, const When& when) {
   const auto [phase, cadence] = schedule.epoch(when.epoch);
   Plan plan{.phase = phase};
   if (is_blocking(phase) || options_.nodes == 1) {
-    DASO_ASSERT(!state_.in_flight);
+    if (state_.in_flight) {  // left by a run that had other phases
+      throw ConfigError(fmt::format(
+          "the exchange of step {} is still to be merged, but nothing is exchanged in epoch {} any "
+          "more: go on with the warm-up and cool-down that the run had, or from the epoch's "
+          "beginning",
+          state_.in_flight->started, when.epoch + 1));
+    }
     return plan;
   }
-  plan.merge = take_due_merge(when, cadence.wait);
+  plan.merge = take_due_merge(when);
   if (when.batch == when.last) {
     plan.then = Plan::Then::kAgree;
   } else if (starts_at(when, state_.last_start, state_.skip)) {
-    // wait <= skip, so the one before has been merged; two in flight would diverge.
+    // A round is never shorter than the wait that it began with, so the one before has been merged;
+    // two in flight would diverge.
     DASO_ASSERT(!state_.in_flight);
     plan.then = options_.in_background ? Plan::Then::kStart : Plan::Then::kAverage;
     plan.skip = schedule.round(when);
@@ -33,13 +40,14 @@ Plan Cycle::after_step(const Schedule& schedule, const When& when) {
   if (plan.then != Plan::Then::kNothing) plan.exchange = state_.exchanges++;
   if (plan.then == Plan::Then::kStart) {
     plan.wait = cadence.wait;
-    state_.in_flight = {.exchange = plan.exchange, .started = when.step};
+    state_.in_flight = {.exchange = plan.exchange, .started = when.step, .wait = plan.wait};
   }
   return plan;
 }
 
-std::optional<Plan::DueMerge> Cycle::take_due_merge(const When& when, int wait) {
-  if (!state_.in_flight || !merge_is_due(when, state_.in_flight->started, wait)) return {};
+std::optional<Plan::DueMerge> Cycle::take_due_merge(const When& when) {
+  if (!state_.in_flight) return {};
+  if (!merge_is_due(when, state_.in_flight->started, state_.in_flight->wait)) return {};
   const CycleState::InFlight due = *std::exchange(state_.in_flight, std::nullopt);
   return Plan::DueMerge{.exchange = due.exchange, .staleness = when.step - due.started};
 }

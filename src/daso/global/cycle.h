@@ -42,6 +42,7 @@ struct CycleState {
   struct InFlight {
     std::int64_t exchange = 0;
     std::int64_t started = 0;  // the step of the run
+    int wait = 0;              // to its merge; a run that goes on may have another for the next
     bool operator==(const InFlight&) const = default;
   };
   std::int64_t exchanges = 0;  // begun so far, agreements included: the number of the next one
@@ -55,14 +56,15 @@ class Cycle {
  public:
   explicit Cycle(const CycleOptions& options);
 
-  // To be called once after every step of the run, blocking phases included, in order.
+  // To be called once after every step of the run, blocking phases included, in order. Throws
+  // ConfigError for a loaded state that the schedule cannot go on from.
   Plan after_step(const Schedule& schedule, const When& when);
 
   const CycleState& state() const { return state_; }
   void load_state(const CycleState& state) { state_ = state; }
 
  private:
-  std::optional<Plan::DueMerge> take_due_merge(const When& when, int wait);
+  std::optional<Plan::DueMerge> take_due_merge(const When& when);
 
   CycleOptions options_;
   CycleState state_;

@@ -28,6 +28,7 @@ void save(const CycleState& cycle, State& state) {
   if (!cycle.in_flight) return;
   state["cycle.in_flight.exchange"] = integer(cycle.in_flight->exchange);
   state["cycle.in_flight.started"] = integer(cycle.in_flight->started);
+  state["cycle.in_flight.wait"] = integer(cycle.in_flight->wait);
 }
 
 CycleState cycle_in(const State& state) {
@@ -37,7 +38,8 @@ CycleState cycle_in(const State& state) {
                    .skip = integer_in(state, "cycle.skip")};
   if (integer_in(state, "cycle.in_flight") == 0) return cycle;
   cycle.in_flight = {.exchange = integer_in(state, "cycle.in_flight.exchange"),
-                     .started = integer_in(state, "cycle.in_flight.started")};
+                     .started = integer_in(state, "cycle.in_flight.started"),
+                     .wait = static_cast<int>(integer_in(state, "cycle.in_flight.wait"))};
   return cycle;
 }
 
@@ -75,13 +77,14 @@ double PhasedStrategy::end_epoch(int epoch, double loss) {
 State PhasedStrategy::state() {
   agreement_.settle();
   State state;
-  save(schedule_.state(), state);
+  if (schedule_.options().kind == ScheduleKind::kPlateau) save(schedule_.state(), state);
   save(cycle_.state(), state);
   return state;
 }
 
 void PhasedStrategy::load_state(const State& state) {
-  schedule_.load_state(plateau_in(state));
+  // None from a run of another schedule: this one begins as its options say.
+  if (state.contains("schedule.best")) schedule_.load_state(plateau_in(state));
   cycle_.load_state(cycle_in(state));
 }
 

@@ -76,4 +76,8 @@ void Schedule::end_epoch(int epoch, double loss) {
   }
 }
 
+void Schedule::load_state(const PlateauState& state) {
+  if (options_.kind == ScheduleKind::kPlateau) state_ = state;
+}
+
 }  // namespace daso

@@ -40,7 +40,7 @@ struct ScheduleOptions {
 };
 
 // A value: the same on all ranks, since all are fed the same losses. Its state is what a checkpoint
-// keeps of it.
+// keeps of a kPlateau.
 class Schedule {
  public:
   // Throws ConfigError where the options do not hold.
@@ -60,7 +60,9 @@ class Schedule {
   void end_epoch(int epoch, double loss);
 
   const PlateauState& state() const { return state_; }
-  void load_state(const PlateauState& state) { state_ = state; }
+  // Other kinds than kPlateau have no state: what their options say counts, whatever a run did
+  // before it was stopped.
+  void load_state(const PlateauState& state);
 
  private:
   ScheduleOptions options_;
