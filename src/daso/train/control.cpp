@@ -37,7 +37,8 @@ Agreed Control::after_step(std::int64_t step, Wish own, double worked) {
   Agreed agreed = collecting_ ? collected() : Agreed{};
   const at::Tensor mine = at::empty({1, kRow}, at::kDouble);
   auto* row = mine.mutable_data_ptr<double>();
-  row[0] = static_cast<double>(own);
+  // Who wishes does not know yet that all do it now: its wish would be granted twice.
+  row[0] = static_cast<double>(own == agreed.wish ? Wish::kNothing : own);
   std::copy(worked_.begin(), worked_.end(), row + 1);
   collected_step_ = step;
   collecting_ = ranks_.all_gather(mine, at::empty({world_.size(), kRow}, at::kDouble));

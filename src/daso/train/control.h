@@ -41,7 +41,8 @@ class Control {
   explicit Control(World& world);
 
   // To be called after every step, with what this rank wishes and the seconds that it worked since
-  // the last call. What it returns is the same on all ranks.
+  // the last call. What it returns is the same on all ranks. A rank may wish until its wish is
+  // granted: the call that grants it does not take the same wish again.
   Agreed after_step(std::int64_t step, Wish own, double worked);
 
  private:
