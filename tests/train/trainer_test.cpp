@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "daso/base/error.h"
+#include "run_ranks.h"
 #include "runs.h"
 #include "scratch_folder.h"
 
@@ -131,6 +132,19 @@ TEST(Trainer, GoesOnWithAnotherCadence) {
     EXPECT_EQ(seen.at(12).wait, 1);
     EXPECT_EQ(seen.at(13).staleness, 1);
   }
+}
+
+TEST(Trainer, NeedsNobodyWhoMayInterruptIt) {
+  const ScratchFolder folder;
+  run_ranks({.ranks = 1}, [&](World& world) {
+    TrainOptions options = small_run(folder.path());
+    options.strategy = "none";
+    options.epochs = 1;
+    Trainer trainer(world, options);
+    const Summary summary = trainer.run([](const Progress&) {}, {});
+    EXPECT_EQ(summary.steps, 16);  // 256 examples in batches of 16
+    EXPECT_EQ(summary.exit, kExitOk);
+  });
 }
 
 // Of 4 ranks on 2 nodes one falls asleep for 0.2 s in one step; those that wait for it are not

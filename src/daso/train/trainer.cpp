@@ -255,7 +255,7 @@ bool Trainer::Body::checkpoint_due(const When& when) {
 }
 
 Wish Trainer::Body::own_wish() const {
-  if (interrupted()) return Wish::kStop;
+  if (interrupted && interrupted()) return Wish::kStop;
   const bool by_the_clock =
       options.checkpoint_every && options.checkpoint_every->unit == Every::Unit::kMinutes;
   if (!by_the_clock || world.rank() != 0) return Wish::kNothing;

@@ -37,7 +37,7 @@ struct Progress {
   std::optional<Score> test;             // at an epoch's end
 };
 using OnProgress = std::function<void(const Progress&)>;
-// The signal that asks this rank to save and stop, once there is one.
+// The signal that asks this rank to save and stop, once there is one. Empty: there never is.
 using InterruptedBy = std::function<std::optional<int>()>;
 
 // One run, from data to a model: reads top to bottom in trainer.cpp.
