@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "daso/base/error.h"
+#include "gate.h"
+#include "process.h"
 
 namespace daso {
 namespace {
@@ -22,12 +24,14 @@ class Ramp : public ImageDataset {
   int classes() const override { return 11; }
   int read(std::int64_t index, std::span<float> input) const override {
     if (index == broken) throw ConfigError("file x is damaged");
+    if (gate) gate->pass();
     const auto value = static_cast<float>(index);
     std::ranges::copy(std::vector<float>{value, value, 7, 7}, input.begin());
     return static_cast<int>(index);
   }
 
   std::int64_t broken = -1;
+  std::shared_ptr<test::Gate> gate;
 };
 
 using Labels = std::vector<std::int64_t>;
@@ -91,6 +95,22 @@ TEST(EvaluationLoader, PassesOnWhatReadingThrew) {
   loader.start();
   EXPECT_NO_THROW(loader.next());
   EXPECT_THROW(loader.next(), ConfigError);
+}
+
+TEST(EvaluationLoader, LeavesAReadThatHangsToItself) {
+  const auto gate = std::make_shared<test::Gate>();
+  auto data = std::make_shared<Ramp>();
+  data->gate = gate;
+  const std::weak_ptr<Ramp> in_use = data;
+  auto loader = std::make_unique<EvaluationLoader>(
+      std::move(data), EvaluationOptions{.batch_size = 4, .limit = Seconds(0.05)});
+  loader->start();
+  ASSERT_TRUE(test::holds_within(Seconds(20), [&] { return gate->waiting() == 1; }));
+  EXPECT_THROW(loader->next(), Error);
+  loader.reset();
+  EXPECT_FALSE(in_use.expired());  // the thread that reads still has it
+  gate->open();
+  EXPECT_TRUE(test::holds_within(Seconds(20), [&] { return in_use.expired(); }));
 }
 
 TEST(EvaluationLoader, RefusesOptionsThatDoNotFit) {

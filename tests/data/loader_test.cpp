@@ -5,20 +5,20 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <condition_variable>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <thread>
 
 #include "daso/base/error.h"
 #include "daso/data/synthetic.h"
+#include "gate.h"
 #include "process.h"
 
 namespace daso {
 namespace {
 
+using test::Gate;
 using test::holds_within;
 
 // Images whose values and class tell which example they are; `before_read` may do what disks do.
@@ -169,35 +169,10 @@ TEST(Loader, RefusesAClassThatTheDatasetDoesNotHave) {
   EXPECT_THROW(loader.next(), ConfigError);
 }
 
-// Reading stands still until it is opened.
-class Gate {
- public:
-  void pass() {
-    std::unique_lock lock(mutex_);
-    ++waiting_;
-    changed_.wait_for(lock, std::chrono::seconds(20), [this] { return open_; });
-  }
-  void open() {
-    const std::lock_guard lock(mutex_);
-    open_ = true;
-    changed_.notify_all();
-  }
-  int waiting() {
-    const std::lock_guard lock(mutex_);
-    return waiting_;
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool open_ = false;
-  int waiting_ = 0;
-};
-
 TEST(Loader, TurnsAReadThatHangsIntoAnError) {
-  Gate gate;
+  const auto gate = std::make_shared<Gate>();
   const auto dataset = std::make_shared<Numbered>(8);
-  dataset->before_read = [&](std::int64_t) { gate.pass(); };
+  dataset->before_read = [gate](std::int64_t) { gate->pass(); };
   LoaderOptions options = options_for(*dataset, 4);
   options.limit = Seconds(0.05);
   Loader loader(dataset, options);
@@ -208,7 +183,29 @@ TEST(Loader, TurnsAReadThatHangsIntoAnError) {
   } catch (const Error& error) {
     EXPECT_NE(std::string(error.what()).find("batch 0 of epoch 5"), std::string::npos);
   }
-  gate.open();
+  gate->open();
+}
+
+// As if the server of a network's disk were gone: whether or not somebody waits for the batch.
+TEST(Loader, LeavesAReadThatHangsToItself) {
+  for (const bool awaited : {true, false}) {
+    const auto gate = std::make_shared<Gate>();
+    auto dataset = std::make_shared<Numbered>(8);
+    dataset->before_read = [gate](std::int64_t) { gate->pass(); };
+    const std::weak_ptr<Numbered> in_use = dataset;
+    LoaderOptions options = options_for(*dataset, 4);
+    options.limit = Seconds(0.05);
+    auto loader = std::make_unique<Loader>(std::move(dataset), options);
+    loader->start(0);
+    ASSERT_TRUE(holds_within(Seconds(20), [&] { return gate->waiting() == 1; }));
+    if (awaited) {
+      EXPECT_THROW(loader->next(), Error);
+    }
+    loader.reset();
+    EXPECT_FALSE(in_use.expired());  // the thread that reads still has it
+    gate->open();
+    EXPECT_TRUE(holds_within(Seconds(20), [&] { return in_use.expired(); }));
+  }
 }
 
 TEST(Loader, EndsAfterTheExamplesInWorkNotAfterTheirBatches) {

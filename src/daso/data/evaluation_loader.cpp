@@ -19,34 +19,46 @@ EvaluationOptions checked(EvaluationOptions options, const Dataset& dataset) {
   return options;
 }
 
-}  // namespace
+// Makes the batches. A thread that hangs while it reads keeps it alive.
+class Maker {
+ public:
+  Maker(std::shared_ptr<const Dataset> dataset, const EvaluationOptions& options)
+      : dataset_(std::move(dataset)),
+        options_(checked(options, *dataset_)),
+        begin_(dataset_->size() * options_.rank / options_.ranks),
+        end_(dataset_->size() * (options_.rank + 1) / options_.ranks),
+        pool_(dataset_->shape()) {}
 
-struct EvaluationLoader::Body {
-  Body(std::shared_ptr<const Dataset> shared_dataset, const EvaluationOptions& asked)
-      : dataset(std::move(shared_dataset)),
-        options(checked(asked, *dataset)),
-        begin(dataset->size() * options.rank / options.ranks),
-        end(dataset->size() * (options.rank + 1) / options.ranks),
-        batches((end - begin + options.batch_size - 1) / options.batch_size),
-        pool(dataset->shape()),
-        prefetcher(PrefetchOptions{.threads = options.threads, .limit = options.limit}) {}
+  std::int64_t batches() const {
+    return (end_ - begin_ + options_.batch_size - 1) / options_.batch_size;
+  }
 
   Batch make(std::int64_t number, const std::atomic<bool>& abandoned) {
-    const std::int64_t first = begin + number * options.batch_size;
-    const std::int64_t examples = std::min<std::int64_t>(options.batch_size, end - first);
-    BatchFiller filler(*dataset, options.normalisation);
-    Batch batch = pool.take(examples);
+    const std::int64_t first = begin_ + number * options_.batch_size;
+    const std::int64_t examples = std::min<std::int64_t>(options_.batch_size, end_ - first);
+    BatchFiller filler(*dataset_, options_.normalisation);
+    Batch batch = pool_.take(examples);
     for (std::int64_t i = 0; i < examples && !abandoned; ++i) filler.fill(batch, i, first + i);
     return batch;
   }
 
-  const std::shared_ptr<const Dataset> dataset;
-  const EvaluationOptions options;
-  const std::int64_t begin;  // the examples of this rank
-  const std::int64_t end;
-  const std::int64_t batches;
-  BatchPool pool;
-  Prefetcher prefetcher;  // last: its threads end before the rest goes
+ private:
+  const std::shared_ptr<const Dataset> dataset_;
+  const EvaluationOptions options_;
+  const std::int64_t begin_;  // the examples of this rank
+  const std::int64_t end_;
+  BatchPool pool_;
+};
+
+}  // namespace
+
+struct EvaluationLoader::Body {
+  Body(std::shared_ptr<const Dataset> dataset, const EvaluationOptions& options)
+      : maker(std::make_shared<Maker>(std::move(dataset), options)),
+        prefetcher(PrefetchOptions{.threads = options.threads, .limit = options.limit}) {}
+
+  const std::shared_ptr<Maker> maker;
+  Prefetcher prefetcher;
 };
 
 EvaluationLoader::EvaluationLoader(std::shared_ptr<const Dataset> dataset,
@@ -55,16 +67,15 @@ EvaluationLoader::EvaluationLoader(std::shared_ptr<const Dataset> dataset,
 
 EvaluationLoader::~EvaluationLoader() = default;
 
-std::int64_t EvaluationLoader::batches() const { return body_->batches; }
+std::int64_t EvaluationLoader::batches() const { return body_->maker->batches(); }
 
 void EvaluationLoader::start() {
-  Body& body = *body_;
   body_->prefetcher.start(
       {.name = "the test part",
        .first = 0,
-       .end = body.batches,
-       .make = [&body](std::int64_t number, const std::atomic<bool>& abandoned) {
-         return body.make(number, abandoned);
+       .end = batches(),
+       .make = [maker = body_->maker](std::int64_t number, const std::atomic<bool>& abandoned) {
+         return maker->make(number, abandoned);
        }});
 }
 

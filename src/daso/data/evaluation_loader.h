@@ -27,6 +27,7 @@ class EvaluationLoader {
   EvaluationLoader(std::shared_ptr<const Dataset> dataset, const EvaluationOptions& options);
   EvaluationLoader(const EvaluationLoader&) = delete;
   EvaluationLoader& operator=(const EvaluationLoader&) = delete;
+  // Waits for the examples that are being read, as a Loader does.
   ~EvaluationLoader();
 
   // 0 where there are more ranks than examples.

@@ -28,39 +28,51 @@ LoaderOptions checked(LoaderOptions options, const Dataset& dataset) {
   return options;
 }
 
-}  // namespace
+// Makes the batches. A thread that hangs while it reads keeps it alive.
+class Maker {
+ public:
+  Maker(std::shared_ptr<const Dataset> dataset, const LoaderOptions& options)
+      : dataset_(std::move(dataset)),
+        options_(checked(options, *dataset_)),
+        pool_(dataset_->shape()) {}
 
-struct Loader::Body {
-  Body(std::shared_ptr<const Dataset> shared_dataset, const LoaderOptions& asked)
-      : dataset(std::move(shared_dataset)),
-        options(checked(asked, *dataset)),
-        batches(batches_of(options.shard)),
-        pool(dataset->shape()),
-        prefetcher(PrefetchOptions{
-            .threads = options.threads, .ahead = options.ahead, .limit = options.limit}) {}
+  const LoaderOptions& options() const { return options_; }
 
   Batch make(int epoch, const std::vector<std::int64_t>& shard, std::int64_t number,
              const std::atomic<bool>& abandoned) {
-    const int examples = options.shard.batch_size;
-    BatchFiller filler(*dataset, options.normalisation);
-    Batch batch = pool.take(examples);
+    const int examples = options_.shard.batch_size;
+    BatchFiller filler(*dataset_, options_.normalisation);
+    Batch batch = pool_.take(examples);
     for (int i = 0; i < examples && !abandoned; ++i) {
       const std::int64_t place =
-          place_of(options.shard, {.batch = number, .rank = options.rank, .example = i});
-      const RandomStream random{options.shard.seed, kAugmentation,
+          place_of(options_.shard, {.batch = number, .rank = options_.rank, .example = i});
+      const RandomStream random{options_.shard.seed, kAugmentation,
                                 static_cast<std::uint64_t>(epoch),
                                 static_cast<std::uint64_t>(place)};
-      filler.fill(batch, i, shard[static_cast<std::size_t>(number * examples + i)], options.augment,
-                  random);
+      filler.fill(batch, i, shard[static_cast<std::size_t>(number * examples + i)],
+                  options_.augment, random);
     }
     return batch;
   }
 
-  const std::shared_ptr<const Dataset> dataset;
-  const LoaderOptions options;
+ private:
+  const std::shared_ptr<const Dataset> dataset_;
+  const LoaderOptions options_;
+  BatchPool pool_;
+};
+
+}  // namespace
+
+struct Loader::Body {
+  Body(std::shared_ptr<const Dataset> dataset, const LoaderOptions& options)
+      : maker(std::make_shared<Maker>(std::move(dataset), options)),
+        batches(batches_of(options.shard)),
+        prefetcher(PrefetchOptions{
+            .threads = options.threads, .ahead = options.ahead, .limit = options.limit}) {}
+
+  const std::shared_ptr<Maker> maker;
   const std::int64_t batches;
-  BatchPool pool;
-  Prefetcher prefetcher;  // last: its threads end before the rest goes
+  Prefetcher prefetcher;
 };
 
 Loader::Loader(std::shared_ptr<const Dataset> dataset, const LoaderOptions& options)
@@ -72,14 +84,15 @@ std::int64_t Loader::batches() const { return body_->batches; }
 
 void Loader::start(int epoch, std::int64_t batch) {
   DASO_ASSERT(epoch >= 0);
-  Body& body = *body_;
-  MakeBatch make = [&body, epoch, shard = shard_of(body.options.shard, epoch, body.options.rank)](
+  const LoaderOptions& options = body_->maker->options();
+  MakeBatch make = [maker = body_->maker, epoch,
+                    shard = shard_of(options.shard, epoch, options.rank)](
                        std::int64_t number, const std::atomic<bool>& abandoned) {
-    return body.make(epoch, shard, number, abandoned);
+    return maker->make(epoch, shard, number, abandoned);
   };
   body_->prefetcher.start({.name = fmt::format("epoch {}", epoch),
                            .first = batch,
-                           .end = body.batches,
+                           .end = body_->batches,
                            .make = std::move(make)});
 }
 

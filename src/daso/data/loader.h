@@ -36,7 +36,8 @@ class Loader {
   Loader(std::shared_ptr<const Dataset> dataset, const LoaderOptions& options);
   Loader(const Loader&) = delete;
   Loader& operator=(const Loader&) = delete;
-  // Waits for the examples that are being read, not for their batches.
+  // Waits for the examples that are being read, not for their batches: a few seconds at most. A
+  // read that hangs is left to itself, and what it uses stays until it is over.
   ~Loader();
 
   std::int64_t batches() const;

@@ -13,7 +13,8 @@
 namespace daso {
 
 // Makes one batch. Called by several threads at once, with different numbers. Once the sequence is
-// abandoned nobody wants the batch any more, so it may be returned unfinished.
+// abandoned nobody wants the batch any more, so it may be returned unfinished. Must own all that it
+// uses: a call that hangs goes on after the prefetcher is gone.
 using MakeBatch = std::function<Batch(std::int64_t number, const std::atomic<bool>& abandoned)>;
 
 // Numbered batches, from `first` to before `end`.
@@ -39,7 +40,8 @@ class Prefetcher {
   explicit Prefetcher(const PrefetchOptions& options);
   Prefetcher(const Prefetcher&) = delete;
   Prefetcher& operator=(const Prefetcher&) = delete;
-  // Abandons what is in work and waits until that is over.
+  // Abandons what is in work and waits until that is over: the limit or 5 s at most, and not at all
+  // where next() has waited in vain. A thread that hangs is left to itself.
   ~Prefetcher();
 
   // Begins a sequence, whether or not the one before is over.
