@@ -187,7 +187,9 @@ TEST(LearningRate, WrongOptionsAreRefused) {
   EXPECT_THROW(validate(LearningRateOptions{.end = 2}), ConfigError);
   EXPECT_THROW(validate(LearningRateOptions{.start = -0.1}), ConfigError);
   EXPECT_THROW(validate(LearningRateOptions{.peak = 0.1, .start = 0.2}), ConfigError);
-  EXPECT_THROW(validate(LearningRateOptions{.power = 0}), ConfigError);
+  for (const double power : {0.0, -1.0, 1e19, std::numeric_limits<double>::quiet_NaN()}) {
+    EXPECT_THROW(validate(LearningRateOptions{.power = power}), ConfigError) << power;
+  }
   EXPECT_THROW(validate(LearningRateOptions{.gamma = 1}), ConfigError);
   EXPECT_THROW(validate(LearningRateOptions{.kind = RateKind::kStep}), ConfigError);
   EXPECT_THROW(validate(LearningRateOptions{.drops = {3, 2}}), ConfigError);

@@ -3,12 +3,15 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numbers>
 
 #include "daso/base/error.h"
+#include "daso/optim/cosine.h"
+#include "daso/optim/power.h"
 
 namespace daso {
 namespace {
+
+constexpr double kMostPower = 1000;  // which leaves nothing of the rate after 4 % of the run
 
 double warming_up(const LearningRateOptions& o, std::int64_t step) {
   if (step + 1 == o.warmup_steps) return o.peak;  // itself, without rounding
@@ -29,9 +32,9 @@ double part_at(const LearningRateOptions& o, std::int64_t step) {
   switch (o.kind) {
     case RateKind::kCosine:
       // Written as what is taken off the peak, so that nothing is at done == 0.
-      return 1 - (1 - o.end) * (1 - std::cos(std::numbers::pi * done_at(o, step))) / 2;
+      return 1 - (1 - o.end) * (1 - cos_pi(done_at(o, step))) / 2;
     case RateKind::kPolynomial:
-      return o.end + (1 - o.end) * std::pow(1 - done_at(o, step), o.power);
+      return o.end + (1 - o.end) * real_power(1 - done_at(o, step), o.power);
     case RateKind::kStep: {
       double part = 1;
       for (const std::int64_t drop : o.drops) part *= drop <= step ? o.gamma : 1;
@@ -69,8 +72,9 @@ void validate(const LearningRateOptions& options) {
   require(options.steps >= 1, "a run has at least 1 step, got {}", options.steps);
   require(options.end >= 0 && options.end <= 1,
           "the learning rate ends at a part of the peak, 0 ... 1, got {}", options.end);
-  require(std::isfinite(options.power) && options.power > 0,
-          "the power of a polynomial learning rate must be above 0, got {}", options.power);
+  require(options.power > 0 && options.power <= kMostPower,
+          "the power of a polynomial learning rate must be above 0 and at most {}, got {}",
+          kMostPower, options.power);
   require(options.gamma > 0 && options.gamma < 1,
           "gamma is the factor by which the learning rate falls, between 0 and 1, got {}",
           options.gamma);

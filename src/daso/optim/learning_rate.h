@@ -36,7 +36,7 @@ struct LearningRateOptions {
   std::int64_t warmup_steps = 1;    // W: mostly the steps of one epoch
   std::int64_t steps = 1;           // T: of the run
   double end = 0.01;                // kCosine, kPolynomial: where they end, as a part of the peak
-  double power = 2;                 // kPolynomial
+  double power = 2;                 // kPolynomial: above 0, at most 1000
   double gamma = 0.1;               // kStep, kPlateau: each fall is by this factor
   std::vector<std::int64_t> drops;  // kStep: steps of the run, in their order
   StallOptions stall{.patience = 2, .threshold = 0.01};  // kPlateau
@@ -51,6 +51,7 @@ void validate(const LearningRateOptions& options);
 //   polynomial  peak (end + (1 - end) (1 - done)^power)
 //   step        peak gamma^(drops at this step or before)
 //   constant    peak; plateau as well, the rest of it is a RateFactor
+// The same bits on every machine, or nodes would count other steps to the next exchange.
 double learning_rate(const LearningRateOptions& options, std::int64_t step);
 
 // The same as a function. Throws ConfigError.
