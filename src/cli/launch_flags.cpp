@@ -140,6 +140,7 @@ LaunchOptions launch_options(const LaunchFlags& flags, Shape shape) {
   options.backend = flags.backend;
   options.limit = flags.limit;
   options.grace = flags.grace;
+  options.time_to_save = flags.time_to_save;
   options.keep_survivors = flags.keep_survivors;
   return options;
 }

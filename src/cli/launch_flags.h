@@ -34,6 +34,7 @@ struct LaunchFlags {
   std::string job_token;
   Seconds limit{60};
   Seconds grace{5};
+  Seconds time_to_save{0};  // no flag: what the command needs after a signal
   bool check_collectives = false;
   bool no_shared_memory = false;
   bool keep_survivors = false;

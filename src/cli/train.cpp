@@ -22,9 +22,11 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kScreen = 100;  // columns
 constexpr Shape kShape{.nodes = 2, .ranks_per_node = 2};
+// Up to 16 steps, until all ranks stop at the same one, and a checkpoint. A second signal kills.
+constexpr Seconds kTimeToSave{600};
 
 struct TrainCommand {
-  LaunchFlags launch;
+  LaunchFlags launch{.time_to_save = kTimeToSave};
   TrainOptions options{.trace = StepRange{0, 200}};
   std::string config;
   bool json = false;

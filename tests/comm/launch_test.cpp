@@ -116,6 +116,7 @@ TEST_P(LaunchSignal, ReachesTheRanks) {
 
 INSTANTIATE_TEST_SUITE_P(All, LaunchSignal,
                          ::testing::Values(PassedOn{SIGTERM, "trap 'exit 0' TERM", 0},
+                                           PassedOn{SIGHUP, "trap 'exit 0' TERM", 0},
                                            PassedOn{SIGINT, "trap 'exit 130' INT", 130},
                                            PassedOn{SIGTERM, ":", 143}, PassedOn{SIGINT, ":", 130},
                                            PassedOn{SIGTERM, "trap 'exit 9' TERM", 9}));

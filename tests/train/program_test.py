@@ -171,9 +171,10 @@ class Program(unittest.TestCase):
         self.assertEqual((self.folder / "disk.safetensors").read_bytes(), self.export("whole"))
 
     def test_sigterm_saves_and_ends_well(self):
+        """However long that takes: the grace time is for ranks that fail."""
         self.train("whole", epochs=40)
         job = subprocess.Popen([DASO, "train", *JOB, "--epochs", "40", "--out",
-                                str(self.folder / "stopped"), "--json"], text=True,
+                                str(self.folder / "stopped"), "--json", "--grace", "0.01"], text=True,
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         metrics = self.folder / "stopped/metrics.jsonl"
         deadline = time.monotonic() + 60

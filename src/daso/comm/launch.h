@@ -20,6 +20,7 @@ struct LaunchOptions {
   std::string backend = "gloo";      // mpi goes through mpirun
   Seconds limit{60};                 // for what the launcher itself waits for
   Seconds grace{5};                  // from asking a rank to end (SIGTERM) to killing it
+  Seconds time_to_save{0};           // instead, if longer, after a signal that came to us
   bool keep_survivors = false;       // a lost rank does not end the others
   std::vector<std::string> command;  // program and arguments
   // The width of a terminal that rank 0 may draw on: its output then passes as it is, without a

@@ -43,6 +43,7 @@ Job::Job(const LaunchOptions& options)
       output_(STDOUT_FILENO),
       error_(STDERR_FILENO),
       supervisor_({.grace = options.grace,
+                   .time_to_save = options.time_to_save,
                    .keep_survivors = options.keep_survivors,
                    .on_bad_end = [this](const RankEnd& end) { on_bad_end(end); }},
                   signals_, {&output_, &error_}) {}

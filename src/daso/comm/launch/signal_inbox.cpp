@@ -4,6 +4,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <ctime>
 
 #include "daso/base/error.h"
@@ -14,6 +15,10 @@ SignalInbox::SignalInbox() {
   sigset_t taken;
   ::sigemptyset(&taken);
   for (const int signal : {SIGINT, SIGTERM, SIGCHLD}) ::sigaddset(&taken, signal);
+  // The terminal is gone; nohup has it ignored.
+  struct sigaction hangup {};
+  ::sigaction(SIGHUP, nullptr, &hangup);
+  if (hangup.sa_handler != SIG_IGN) ::sigaddset(&taken, SIGHUP);
   descriptor_ = FileDescriptor(::signalfd(-1, &taken, SFD_CLOEXEC | SFD_NONBLOCK));
   DASO_ASSERT(descriptor_.open());
   sigset_t blocked = taken;
@@ -35,7 +40,8 @@ SignalInbox::~SignalInbox() {
 std::optional<int> SignalInbox::take() {
   signalfd_siginfo found{};
   if (::read(descriptor_.get(), &found, sizeof found) != sizeof found) return std::nullopt;
-  return static_cast<int>(found.ssi_signo);
+  const auto signal = static_cast<int>(found.ssi_signo);
+  return signal == SIGHUP ? SIGTERM : signal;  // which programs know how to end by
 }
 
 }  // namespace daso

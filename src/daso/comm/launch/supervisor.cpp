@@ -127,7 +127,7 @@ void Supervisor::on_signal(int signal) {
   if (!passed_on_) passed_on_ = signal;
   tell(signal, /*asked=*/false);
   stage_ = Stage::kAsked;
-  next_ = Deadline(options_.grace);
+  next_ = Deadline(std::max(options_.grace, options_.time_to_save));
 }
 
 void Supervisor::on_clock() {

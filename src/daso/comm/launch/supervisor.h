@@ -17,6 +17,7 @@ namespace daso {
 
 struct SupervisorOptions {
   Seconds grace{5};             // from asking a process to end to killing it
+  Seconds time_to_save{0};      // instead, if longer, after a signal that came to us
   bool keep_survivors = false;  // the end of one does not end the others
   // Called when a process has ended badly, and not because it was told to.
   std::function<void(const RankEnd&)> on_bad_end;
