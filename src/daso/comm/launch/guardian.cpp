@@ -26,6 +26,15 @@ namespace {
 constexpr char kAllIsWell = '.';
 constexpr auto kLookEvery = std::chrono::milliseconds(20);
 
+// By the one call, or where that is missing or forbidden (old kernels, some containers) one by one.
+void close_all(unsigned first, unsigned last) {
+  if (::close_range(first, last, 0) == 0) return;
+  const auto most = static_cast<unsigned>(std::max(0L, ::sysconf(_SC_OPEN_MAX)));
+  for (unsigned file = first; file <= std::min(last, most); ++file) {
+    ::close(static_cast<int>(file));
+  }
+}
+
 // Keeps nothing of the launcher's but the pipe: neither its output, which a reader expects to end
 // with it, nor its terminal.
 void detach(int pipe) {
@@ -36,8 +45,8 @@ void detach(int pipe) {
   for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) ::dup2(nothing, stream);
   const auto first = static_cast<unsigned>(STDERR_FILENO + 1);
   const auto kept = static_cast<unsigned>(pipe);
-  if (kept > first) ::close_range(first, kept - 1, 0);
-  ::close_range(kept + 1, ~0U, 0);
+  if (kept > first) close_all(first, kept - 1);
+  close_all(kept + 1, ~0U);
 }
 
 struct Watched {
@@ -56,6 +65,7 @@ Watched read_until_end(int pipe) {
     for (const char c : std::string_view(bytes.data(), static_cast<std::size_t>(count))) {
       if (c == kAllIsWell) {
         watched.well = true;
+        return watched;  // the last that the launcher says
       } else if (c == '\n') {
         if (number > 1) watched.groups.push_back(number);  // a kill of group 1 or 0 means others
         number = 0;
