@@ -164,7 +164,8 @@ Pending Communicator::reduce_scatter(at::Tensor input, at::Tensor output, Reduce
                        [output, part, own] { output.copy_(part.narrow(0, 0, own)); });
 }
 
-Pending Communicator::all_gather(at::Tensor input, at::Tensor output) {
+Pending Communicator::all_gather(at::Tensor input, at::Tensor output,
+                                 std::optional<Seconds> limit) {
   check_tensor("all_gather", output);
   const std::int64_t rows = rows_of(output);
   check_output("all_gather", output, input, segment_of(rows, size(), rank()).length());
@@ -180,7 +181,9 @@ Pending Communicator::all_gather(at::Tensor input, at::Tensor output) {
   }
   const auto what = [&] { return fmt::format("all_gather({})", shape_of(output)); };
   const auto call = [&](c10d::Backend& backend) {
-    return backend._allgather_base(whole, part, c10d::AllgatherOptions());
+    c10d::AllgatherOptions options;
+    if (limit) options.timeout = whole_milliseconds(*limit);
+    return backend._allgather_base(whole, part, options);
   };
   if (even) return group_->start(what, output, call);
   return group_->start(what, output, call,

@@ -4,6 +4,7 @@
 #include <ATen/core/TensorBody.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -53,7 +54,9 @@ class Communicator {
   // Gives `output`, which has the rows of segment_of(input rows, size(), rank()).
   Pending reduce_scatter(at::Tensor input, at::Tensor output, Reduce how);
   // The inverse cut: `input` has the rows of segment_of(output rows, size(), rank()).
-  Pending all_gather(at::Tensor input, at::Tensor output);
+  // `limit`: where others may take longer than the world's own.
+  Pending all_gather(at::Tensor input, at::Tensor output,
+                     std::optional<Seconds> limit = std::nullopt);
   // In place: everybody's tensor becomes root's.
   Pending broadcast(at::Tensor tensor, int root);
   // Sends segment r of `input` to rank r. `output` holds the segment of this rank from every rank,

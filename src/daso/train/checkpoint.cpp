@@ -184,7 +184,7 @@ std::vector<CheckpointWriter::Part> CheckpointWriter::collect(const std::vector<
     numbers[place + 1] = static_cast<std::int64_t>(part.checksum);
   }
   const at::Tensor all = at::empty({world_.size(), kNumbers}, at::kLong);
-  ranks_.all_gather(mine, all).wait(limit);
+  ranks_.all_gather(mine, all, limit).wait(limit);
   const auto rows = all.accessor<std::int64_t, 2>();
   std::vector<Part> parts;
   const Topology& topology = world_.topology();
