@@ -6,9 +6,16 @@
 #include <ATen/ops/full.h>
 #include <ATen/ops/zeros.h>
 
+#include <algorithm>
 #include <cstring>
 
 namespace daso {
+namespace {
+
+constexpr std::int64_t kAtOnce = std::int64_t{16} << 20;  // bytes that a rank gets in one piece
+constexpr std::int64_t kLeastPiece = std::int64_t{64} << 10;
+
+}  // namespace
 
 std::vector<std::string> gather_text(Communicator& ranks, const std::string& own, Seconds limit) {
   const auto bytes = static_cast<std::int64_t>(own.size());
@@ -16,14 +23,26 @@ std::vector<std::string> gather_text(Communicator& ranks, const std::string& own
   const at::Tensor lengths =
       ranks.all_gather(at::full({1}, bytes, at::kLong), at::empty({size}, at::kLong)).wait(limit);
   const auto longest = lengths.max().item<std::int64_t>();
-  at::Tensor padded = at::zeros({longest}, at::kChar);
-  std::memcpy(padded.data_ptr(), own.data(), own.size());
-  const at::Tensor all =
-      ranks.all_gather(std::move(padded), at::empty({size * longest}, at::kChar)).wait(limit);
-  std::vector<std::string> texts;
-  for (std::int64_t rank = 0; rank < size; ++rank) {
-    const auto* begin = static_cast<const char*>(all.const_data_ptr()) + rank * longest;
-    texts.emplace_back(begin, static_cast<std::size_t>(lengths[rank].item<std::int64_t>()));
+  std::vector<std::string> texts(static_cast<std::size_t>(size));
+  // In pieces, so that each keeps within the limit on a slow link, however long the texts are.
+  const std::int64_t piece = std::max(kLeastPiece, kAtOnce / size);
+  for (std::int64_t from = 0; from < longest; from += piece) {
+    const at::Tensor part = at::zeros({std::min(piece, longest - from)}, at::kChar);
+    if (from < bytes) {
+      const std::int64_t left = std::min(part.numel(), bytes - from);
+      std::memcpy(part.data_ptr(), own.data() + from, static_cast<std::size_t>(left));
+    }
+    const at::Tensor all =
+        ranks.all_gather(part, at::empty({size * part.numel()}, at::kChar)).wait(limit);
+    const auto* begin = static_cast<const char*>(all.const_data_ptr());
+    for (std::string& text : texts) {
+      text.append(begin, static_cast<std::size_t>(part.numel()));
+      begin += part.numel();
+    }
+  }
+  for (std::size_t rank = 0; rank < texts.size(); ++rank) {
+    texts[rank].resize(
+        static_cast<std::size_t>(lengths[static_cast<std::int64_t>(rank)].item<std::int64_t>()));
   }
   return texts;
 }
