@@ -36,7 +36,8 @@ Pending Group::pass(const Message& message, at::Tensor tensor) {
   const Call named{
       .what = fmt::format("message({} to {}, {})", message.from, message.to, message.shape),
       .group = name(),
-      .number = number};
+      .number = number,
+      .message = true};
   refuse_if_broken(named);
   if (options_.check_all || number < kChecked) {
     compare(named, fmt::format("{}-{}/{}", message.from, message.to, number), 2);

@@ -19,12 +19,16 @@ constexpr Seconds kRingLimit = Lookout::kRollCall + Seconds(2);
 std::string generation_key(int generation) { return fmt::format("generation{}", generation); }
 std::string gone_key(int launch_rank) { return fmt::format("gone/{}", launch_rank); }
 
+// Names of files, which reasons hold, need not be UTF-8.
+std::string dumped(const json& value) {
+  return value.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
 std::string to_text(const Failure& failure) {
-  return json{{"roll", false},
-              {"config", failure.kind == Failure::Kind::kConfig},
-              {"text", failure.text},
-              {"missing", failure.missing}}
-      .dump();
+  return dumped({{"roll", false},
+                 {"config", failure.kind == Failure::Kind::kConfig},
+                 {"text", failure.text},
+                 {"missing", failure.missing}});
 }
 
 }  // namespace
@@ -42,7 +46,7 @@ Lookout::~Lookout() = default;  // the thread is asked to stop and joined
 Failure Lookout::ring(const std::string& reason) {
   {
     const std::lock_guard lock(mutex_);
-    if (request_.empty()) request_ = json{{"roll", true}, {"text", reason}}.dump();
+    if (request_.empty()) request_ = dumped({{"roll", true}, {"text", reason}});
   }
   wake_.notify_all();
   const auto never = [] { return false; };
@@ -158,7 +162,7 @@ void report_gone(const Store& root, int launch_rank, const std::string& how) {
   root.set(gone_key(launch_rank), how);
   const Store table = root.under(root.find("generation").value_or(generation_key(0)));
   table.add("gone", 1);
-  table.set_once("alarm", json{{"roll", true}, {"text", how}}.dump());
+  table.set_once("alarm", dumped({{"roll", true}, {"text", how}}));
 }
 
 }  // namespace daso

@@ -38,7 +38,8 @@ std::string Call::text() const { return fmt::format("{} #{} in group '{}'", what
 
 void throw_failure(const Call& call, const Failure& failure) {
   if (failure.kind == Failure::Kind::kConfig) throw ConfigError(failure.text);
-  const std::string late = failure.missing.empty() ? laggards(call, failure) : "";
+  const bool counted = failure.missing.empty() && !call.message;
+  const std::string late = counted ? laggards(call, failure) : "";
   throw PeerError(fmt::format("{}: {}{}", call.text(), failure.text, late));
 }
 

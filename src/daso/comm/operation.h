@@ -23,6 +23,7 @@ struct Call {
   std::string what;          // all_reduce(sum, float32[1024])
   std::string group;         // name of the group
   std::int64_t number = 0;   // counts the operations of one group from 0
+  bool message = false;      // between two ranks: they count by themselves
   std::string text() const;  // all_reduce(sum, float32[1024]) #12 in group 'everyone'
 };
 

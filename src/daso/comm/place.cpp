@@ -89,6 +89,7 @@ Place torchrun_place(const Environment& environment) {
   const std::string agent = find(environment, "TORCHELASTIC_USE_AGENT_STORE").value_or("");
   const bool hosted = agent == "True" || agent == "true" || agent == "1";
   place.store_at = hosted ? StoreAt::kGiven : StoreAt::kRankZero;
+  place.attempt = find(environment, "TORCHELASTIC_RESTART_COUNT").value_or(place.attempt);
   return place;
 }
 

@@ -27,6 +27,7 @@ struct Place {
   bool one_machine = false;       // the launcher says that all ranks are on this machine
   std::string job_token;          // empty: none
   std::string launcher = "none";  // daso, torchrun, mpirun, srun
+  std::string attempt = "0";      // how often torchrun has started the ranks again
 };
 
 // Reads the variables of our own launcher, torchrun, mpirun (Open MPI, MPICH) and srun, in this

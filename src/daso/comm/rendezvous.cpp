@@ -137,7 +137,9 @@ std::vector<Member> meet(const Store& root, const Meeting& meeting, Alarm& alarm
     throw ConfigError(
         fmt::format("rank {} is taken: two processes of this job call themselves so", place.rank));
   }
-  root.set(hello_key(place.rank), hello_of(meeting).dump());
+  // Names of files, which a configuration holds, need not be UTF-8.
+  root.set(hello_key(place.rank),
+           hello_of(meeting).dump(-1, ' ', false, json::error_handler_t::replace));
   json roll;
   if (place.rank == 0) {
     roll = gather_roll(root, meeting, alarm, lookout);

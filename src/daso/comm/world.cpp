@@ -61,6 +61,16 @@ std::string free_address(const WorldOptions& options) {
   return "127.0.0.1";
 }
 
+// Many systems give a machine's own name the address 127.0.1.1.
+void warn_of_loopback(const Place& place, const std::string& bound) {
+  const std::string& host = place.rendezvous->host;
+  if (place.one_machine || !is_loopback(bound) || is_loopback(host) || host == "localhost") return;
+  fmt::print(stderr,
+             "daso: warning: rendezvous host '{}' means {} here, where other machines cannot reach "
+             "it; give its numeric address\n",
+             host, bound);
+}
+
 Table open_table(const WorldOptions& options) {
   const Place& place = options.place;
   const bool first = place.rank == 0;
@@ -77,12 +87,16 @@ Table open_table(const WorldOptions& options) {
           place.rank, place.size);
   if (place.store_at == StoreAt::kRankZero && first) {
     Table table{Store::host(listen_on(*place.rendezvous)), true};
+    warn_of_loopback(place, table.store.address().host);
     mark_job(table.store, place.job_token);
     return table;
   }
   Table table{Store::connect(*place.rendezvous, options.limit), false};
-  // torchrun's agent hosts a store that knows nothing of us.
-  if (first && place.launcher == "torchrun") mark_job(table.store, place.job_token);
+  // torchrun's agent hosts a store that knows nothing of us, and keeps it when it starts the ranks
+  // again.
+  if (place.launcher != "torchrun") return table;
+  table.store = table.store.under(fmt::format("attempt{}", place.attempt));
+  if (first) mark_job(table.store, place.job_token);
   return table;
 }
 
@@ -169,22 +183,29 @@ Communicator& World::Body::make_group(const std::vector<int>& ranks, const std::
     if (const auto failure = guard.alarm->raised()) throw_failure(call, *failure);
     plan.store = table->store.under(fmt::format("generation{}/group/{}", generation, name));
     // A thread of its own, on a connection of its own: it waits for the peers inside LibTorch.
-    const bool made = run_unless_raised(
-        guard.alarm,
-        [backend_group, maker = backend,
-         group_plan = GroupPlan{.store = plan.store->second_connection(),
-                                .ranks = ranks,
-                                .rank = plan.rank,
-                                .limit = options.limit,
-                                .own_address = own_address}] {
-          *backend_group = maker->make_group(group_plan);
-        },
-        Deadline(options.limit));
+    bool made = false;
+    std::string reason = fmt::format("not done within {} s", options.limit.count());
+    try {
+      made = run_unless_raised(
+          guard.alarm,
+          [backend_group, maker = backend,
+           group_plan = GroupPlan{.store = plan.store->second_connection(),
+                                  .ranks = ranks,
+                                  .rank = plan.rank,
+                                  .limit = options.limit,
+                                  .own_address = own_address}] {
+            *backend_group = maker->make_group(group_plan);
+          },
+          Deadline(options.limit));
+    } catch (const Error&) {
+      throw;
+    } catch (const std::exception& error) {  // the backend's: a peer cannot be reached
+      reason = error.what();
+      reason = reason.substr(0, reason.find('\n'));
+    }
     if (!made) {
       const auto failure = guard.alarm->raised();
-      throw_failure(call, failure ? *failure
-                                  : guard.lookout->ring(fmt::format("not done within {} s",
-                                                                    options.limit.count())));
+      throw_failure(call, failure ? *failure : guard.lookout->ring(reason));
     }
   }
   auto group = std::make_unique<Group>(std::move(plan), *backend_group, guard);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daso/comm/launch/job_store.h"
 
+#include <algorithm>
+
 #include "daso/base/error.h"
 #include "daso/comm/lookout.h"
 #include "daso/comm/rendezvous.h"
@@ -42,7 +44,7 @@ JobStore::JobStore(const LaunchOptions& options, const ClusterNode* first)
   if (several_ && node_ > 0) {
     address_ = parse_address(options.rendezvous);
     // Later it only reports: whoever cannot be reached then must not hold up the end of the job.
-    store_ = Store::connect(address_, options.limit, options.grace);
+    store_ = Store::connect(address_, options.limit, std::max(options.grace, Seconds(1)));
   } else {
     listening_ = first_ == nullptr ? listen_for(options, several_) : listen_on_node(*first_);
     address_ = bound_address(listening_);
