@@ -67,6 +67,20 @@ Communicator& team_of(World& world, const std::string& strategy) {
   return strategy == "node" ? world.node_group() : world.everyone();
 }
 
+// What a run does. An error is told to the other ranks at once: leaving the run waits for what it
+// has in the background, and they would wait for this rank meanwhile.
+template <typename Act>
+auto told(World& world, const Act& act) {
+  try {
+    return act();
+  } catch (const PeerError&) {
+    throw;
+  } catch (const std::exception& error) {
+    world.abandon(error.what());
+    throw;
+  }
+}
+
 }  // namespace
 
 Trainer::Body::Body(World& the_world, const TrainOptions& the_options)
@@ -277,7 +291,7 @@ Trainer::~Trainer() = default;
 
 bool Trainer::advance(const OnProgress& on_progress, InterruptedBy interrupted) {
   body_->interrupted = std::move(interrupted);
-  return body_->advance(on_progress);
+  return told(body_->world, [&] { return body_->advance(on_progress); });
 }
 
 void Trainer::settle() {
@@ -286,7 +300,9 @@ void Trainer::settle() {
   body_->spent.seconds += since(begun).count();
 }
 
-Summary Trainer::finish() { return body_->finish(); }
+Summary Trainer::finish() {
+  return told(body_->world, [&] { return body_->finish(); });
+}
 
 Summary Trainer::run(const OnProgress& on_progress, const InterruptedBy& interrupted) {
   while (advance(on_progress, interrupted)) {
