@@ -19,6 +19,7 @@ required zlib1g-dev         zlib.h                 packed data files
 required libjpeg-dev        jpeglib.h              JPEG images
 required libpng-dev         png.h                  PNG images
 required libgtest-dev       gtest/gtest.h          the tests
+required libgmock-dev       gmock/gmock.h          the tests
 optional libopenmpi-dev     mpicxx                 backend mpi
 optional openmpi-bin        mpirun                 backend mpi
 optional libbenchmark-dev   benchmark/benchmark.h  micro-benchmarks
