@@ -175,6 +175,20 @@ torch_is_found_inside_a_virtual_environment() {
   expect configured "$(grep -c "$scratch/environment/lib/python3.11/site-packages/torch" "$CALLS")" 1
 }
 
+old_python_is_refused_before_anything_is_made() {
+  fresh
+  mkdir -p "$scratch/old python"
+  printf '#!/bin/sh\ncase $2 in *version_info*) echo 3.9 ;; *) exit 1 ;; esac\n' >"$scratch/old python/python3"
+  chmod +x "$scratch/old python/python3"
+  PATH="$scratch/old python:$PATH" run env -u DASO_TORCH "$repo/daso" doctor
+  expect code "$code" 2
+  expect errors "$errors" "daso: python3 on PATH is 3.9; *3.11 or newer*"
+  expect ".venv" "$(ls -d "$repo/.venv" 2>/dev/null)" ""
+  expect calls "$(cat "$CALLS")" ""
+  PATH="$scratch/old python:$PATH" run "$repo/daso" doctor  # .venv is not needed
+  expect "code with DASO_TORCH" "$code" 0
+}
+
 missing_packages_are_left_to_the_user() {
   fresh
   echo CLI/CLI.hpp >"$ABSENT"
@@ -230,7 +244,8 @@ wrong_arguments_are_refused() {
 for test in first_call_builds_and_the_next_is_silent \
   arguments_and_folder_reach_the_program_through_a_link two_calls_at_once_build_one_after_the_other \
   failed_build_shows_the_end_of_its_log wrong_torch_is_refused \
-  torch_is_found_inside_a_virtual_environment missing_packages_are_left_to_the_user \
+  torch_is_found_inside_a_virtual_environment old_python_is_refused_before_anything_is_made \
+  missing_packages_are_left_to_the_user \
   missing_packages_are_installed_by_root test_chooses_labels wrong_arguments_are_refused; do
   $test
 done

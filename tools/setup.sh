@@ -35,6 +35,7 @@ setup() {
   if setup_is_current "$key"; then return; fi
   find_torch
   find_tools
+  check_python
   install_packages
   if [[ -z $cmake ]]; then install_python_packages; fi
   printf '%s\n' "$key" "$torch_dir" "$cmake" "$ninja" >build/setup.draft
@@ -177,6 +178,17 @@ cmake_on_path_fits() {
   local version
   version=$(cmake --version 2>/dev/null | sed -n '1s/cmake version //p')
   [[ -n $version ]] && printf '3.25\n%s\n' "$version" | sort --check=quiet --version-sort
+}
+
+# Where .venv is to hold PyTorch: requirements.txt names versions that older Pythons cannot have, of
+# which pip says no more than that there is none.
+check_python() {
+  local version
+  if [[ -n $torch_dir ]] || venv_works; then return; fi
+  version=$(python3 -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+  printf '3.11\n%s\n' "$version" | sort --check=quiet --version-sort ||
+    refuse "python3 on PATH is $version; PyTorch and what belongs to it need 3.11 or newer: put" \
+      "such a python3 first on PATH, or name a PyTorch $torch_version with DASO_TORCH"
 }
 
 venv_works() { [[ -x .venv/bin/python3 ]] && .venv/bin/python3 -m pip --version &>/dev/null; }
