@@ -49,8 +49,9 @@ stand_in ctest <<<'echo "ctest $*"; exit "${CTEST_RESULT:-0}"'
 # Knows every header but the one named in the file ABSENT.
 stand_in c++ <<<'if [[ -s $ABSENT ]] && grep -qF -f "$ABSENT"; then exit 1; fi'
 stand_in id <<<'echo "$WHO"'
+stand_in unshare <<<'if [[ -n ${CAGED:-} ]]; then echo "unshare: not permitted" >&2; exit 1; fi'
 stand_in apt-get <<<'echo "apt-get $*" >>"$CALLS"; if [[ $1 == install ]]; then : >"$ABSENT"; fi'
-for program in mpicxx mpirun ccache ip iptables; do stand_in "$program" <<<':'; done
+for program in mpicxx mpirun ccache ip iptables tc; do stand_in "$program" <<<':'; done
 
 export CALLS=$scratch/calls ABSENT=$scratch/absent GATE=$scratch/gate BROKEN=$scratch/broken
 export WHO=1000 DASO_TORCH=$scratch/torch PATH=$bin:$PATH
@@ -224,9 +225,15 @@ test_chooses_labels() {
   run "$repo/daso" test -R Pending
   expect code "$code" 0
   expect output "$output" "ctest --test-dir $repo/build/release *-L ^(unit|process)$ -R Pending"
+  expect errors "$errors" "[[]test] without the tests on network namespaces: they take root"$'\n'*
   WHO=0 CTEST_RESULT=8 run "$repo/daso" test
   expect code "$code" 1
   expect output "$output" "*-L ^(unit|process|netns)$"
+  expect errors "$errors" "[[]build]*"  # another user is another set-up; nothing is left out
+  WHO=0 CAGED=yes run "$repo/daso" test
+  expect code "$code" 0
+  expect output "$output" "*-L ^(unit|process)$"
+  expect errors "$errors" "[[]test] without the tests on network namespaces: unshare: not permitted"
 }
 
 wrong_arguments_are_refused() {
