@@ -123,6 +123,23 @@ arguments_and_folder_reach_the_program_through_a_link() {
   cd "$scratch"
 }
 
+help_comes_without_a_build() {
+  fresh
+  local word
+  for word in '' -h --help help; do
+    # shellcheck disable=SC2086  # the empty word is none
+    run "$repo/daso" $word
+    expect code "$code" 0
+    expect output "$output" "The front door.*./daso ARGS...*DASO_VERBOSE=1*"
+    expect errors "$errors" ""
+  done
+  expect calls "$(cat "$CALLS")" ""
+  expect build "$(ls -d "$repo/build" 2>/dev/null)" ""
+  run "$repo/daso" build
+  run "$repo/daso" help
+  expect "output of the program" "$output" "in *, arguments: --help"$'\n'0
+}
+
 two_calls_at_once_build_one_after_the_other() {
   fresh
   mkfifo "$GATE"
@@ -249,7 +266,8 @@ wrong_arguments_are_refused() {
 }
 
 for test in first_call_builds_and_the_next_is_silent \
-  arguments_and_folder_reach_the_program_through_a_link two_calls_at_once_build_one_after_the_other \
+  arguments_and_folder_reach_the_program_through_a_link help_comes_without_a_build \
+  two_calls_at_once_build_one_after_the_other \
   failed_build_shows_the_end_of_its_log wrong_torch_is_refused \
   torch_is_found_inside_a_virtual_environment old_python_is_refused_before_anything_is_made \
   missing_packages_are_left_to_the_user \
