@@ -207,6 +207,21 @@ old_python_is_refused_before_anything_is_made() {
   expect "code with DASO_TORCH" "$code" 0
 }
 
+what_another_user_has_built_is_refused() {
+  fresh
+  local as=()
+  if ((EUID == 0)); then as=(setpriv --reuid=65534 --regid=65534 --clear-groups); fi
+  mkdir "$repo/build"
+  chmod a-w "$repo/build"
+  if "${as[@]}" test -r "$repo/daso"; then  # else the whole folder is closed to others
+    run "${as[@]}" "$repo/daso" doctor
+    expect code "$code" 2
+    expect errors "$errors" "daso: $repo/build belongs to $(stat -c %U "$repo/build") and you may not write to it:*"
+    expect calls "$(cat "$CALLS")" ""
+  fi
+  chmod u+w "$repo/build"
+}
+
 missing_packages_are_left_to_the_user() {
   fresh
   echo CLI/CLI.hpp >"$ABSENT"
@@ -270,7 +285,7 @@ for test in first_call_builds_and_the_next_is_silent \
   two_calls_at_once_build_one_after_the_other \
   failed_build_shows_the_end_of_its_log wrong_torch_is_refused \
   torch_is_found_inside_a_virtual_environment old_python_is_refused_before_anything_is_made \
-  missing_packages_are_left_to_the_user \
+  what_another_user_has_built_is_refused missing_packages_are_left_to_the_user \
   missing_packages_are_installed_by_root test_chooses_labels wrong_arguments_are_refused; do
   $test
 done
