@@ -4,14 +4,16 @@
 Run as: kill_test.py DASO [--kills N] [--seed N]
 """
 import argparse
-import os
 import pathlib
 import random
 import shutil
-import signal
 import subprocess
+import sys
 import tempfile
 import time
+
+sys.dont_write_bytecode = True
+from kill_run import kill_run
 
 
 def arguments() -> argparse.Namespace:
@@ -49,16 +51,13 @@ def main() -> None:
     for number in range(asked.kills):
         run = f"killed-{number}"
         moment = dice.uniform(0, length)
-        job = subprocess.Popen(command(run, "--checkpoint-every", "3steps"), start_new_session=True,
+        job = subprocess.Popen(command(run, "--checkpoint-every", "3steps"),
                                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
             job.wait(timeout=moment)
         except subprocess.TimeoutExpired:
             pass
-        try:
-            os.killpg(job.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass  # it was quicker
+        kill_run(FOLDER / run)
         job.wait(timeout=60)
         saved = sorted(FOLDER.joinpath(run, "checkpoints").glob("*/manifest.json"))
         at = saved[-1].parent.name if saved else "its beginning"

@@ -19,6 +19,9 @@ import termios
 import time
 import unittest
 
+sys.dont_write_bytecode = True
+from kill_run import kill_run
+
 DASO, PYTHON = sys.argv[1:3]
 JOB = ["--data", "synthetic:train=512,test=128,size=8,channels=1", "--model", "mlp", "--batch-size", "16", "--nodes", "2", "--ranks-per-node", "2"]  # 8 steps an epoch
 
@@ -101,11 +104,10 @@ class Program(unittest.TestCase):
         daso("train", *flags, "--out", str(self.folder / "whole"))
         run = self.folder / "halves"
         job = subprocess.Popen([DASO, "train", *flags, "--checkpoint-every", "3steps", "--out", str(run)],
-                               start_new_session=True, stdout=subprocess.DEVNULL,
-                               stderr=subprocess.DEVNULL)
+                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         await_checkpoint(run, job)
-        os.killpg(job.pid, signal.SIGKILL)
-        job.wait()
+        kill_run(run)
+        job.wait(timeout=60)
         daso("train", "--resume", "--out", str(run))
         self.assertEqual(self.export("halves"), self.export("whole"))
         steps = [json.loads(line)["step"] for line in (run / "metrics.jsonl").read_text().splitlines()]
