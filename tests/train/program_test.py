@@ -37,6 +37,7 @@ def await_checkpoint(run: pathlib.Path, job: subprocess.Popen) -> None:
     deadline = time.monotonic() + 60
     while not list((run / "checkpoints").glob("*/manifest.json")):
         assert time.monotonic() < deadline and job.poll() is None, f"no checkpoint in {run}"
+        time.sleep(0.02)  # the job needs the cores
 
 
 class Program(unittest.TestCase):
@@ -182,6 +183,7 @@ class Program(unittest.TestCase):
         deadline = time.monotonic() + 60
         while not metrics.exists() or not metrics.read_text():
             self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.02)
         job.send_signal(signal.SIGTERM)
         output, errors = job.communicate(timeout=60)
         self.assertEqual(job.returncode, 0, errors)
