@@ -6,6 +6,7 @@ Run as: cluster_test.py DASO CONFORMANCE_JOB FAULT_PROBE
 import json
 import os
 import pathlib
+import select
 import signal
 import subprocess
 import sys
@@ -84,13 +85,15 @@ class ClusterCase(unittest.TestCase):
     def start(self, *words: str, **options) -> subprocess.Popen:
         process = subprocess.Popen(words, text=True, stdout=subprocess.PIPE,
                                    stderr=subprocess.PIPE, **options)
-        self.addCleanup(process.communicate)
+        self.addCleanup(process.communicate, timeout=LIMIT)
         self.addCleanup(process.kill)
         return process
 
     def measure(self, server: int, client: int, megabytes: float) -> dict:
         probe = ["python3", str(FOLDER / "link_probe.py")]
         serving = self.start(TOOL, "exec", "--name", self.name, str(server), "--", *probe, "serve")
+        ready, _, _ = select.select([serving.stdout], [], [], LIMIT)
+        self.assertTrue(ready, f"no word of the server within {LIMIT} s")
         self.assertEqual(serving.stdout.readline(), "ready\n")
         shown = self.call("exec", str(client), "--", *probe, "measure", f"{self.name}-n{server}",
                           str(megabytes))

@@ -13,10 +13,12 @@ import unittest
 DASO, PROBE = sys.argv[1:3]
 LIMIT = 3  # seconds, of every operation
 PORT = 29577
+LONGEST = 60  # seconds, of everything that should take much less
 
 
 def run(*command: str) -> str:
-    return subprocess.run(command, check=True, text=True, capture_output=True).stdout
+    return subprocess.run(command, check=True, text=True, capture_output=True,
+                          timeout=LONGEST).stdout
 
 
 class TwoMachines(unittest.TestCase):
@@ -40,7 +42,7 @@ class TwoMachines(unittest.TestCase):
         process = subprocess.Popen(command, text=True, stdout=subprocess.PIPE,
                                    stderr=subprocess.PIPE,
                                    env={**os.environ, "DASO_TEST_TIMEOUT": str(LIMIT)})
-        self.addCleanup(process.communicate)
+        self.addCleanup(process.communicate, timeout=LONGEST)
         self.addCleanup(process.kill)
         return process
 

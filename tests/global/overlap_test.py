@@ -12,15 +12,19 @@ import unittest
 DASO, CLUSTER = sys.argv[1:3]
 RATE = 20e6 / 8  # bytes a second, each way
 SKIP = 4
+LIMIT = 120  # seconds, of everything that should take much less
+
+
+def down(name: str) -> None:
+    subprocess.run([CLUSTER, "down", "--name", name], stdout=subprocess.DEVNULL, timeout=LIMIT)
 
 
 class SlowLinks(unittest.TestCase):
     def setUp(self):
         self.name = f"overlap{os.getpid()}"
+        self.addCleanup(down, self.name)
         subprocess.run([CLUSTER, "up", "--name", self.name, "--nodes", "2", "--rate", "20mbit",
-                        "--delay", "200us"], check=True, stdout=subprocess.DEVNULL)
-        self.addCleanup(subprocess.run, [CLUSTER, "down", "--name", self.name],
-                        stdout=subprocess.DEVNULL)
+                        "--delay", "200us"], check=True, stdout=subprocess.DEVNULL, timeout=LIMIT)
 
     def seconds(self, *flags: str) -> tuple:
         """What an exchange blocks a rank, and what its bytes take on the link, at least."""
@@ -28,7 +32,7 @@ class SlowLinks(unittest.TestCase):
             [DASO, "bench", "step", "--cluster", self.name, "--nodes", "2", "--ranks-per-node", "1",
              "--layers", "4", "--parameters", "400000", "--forward-ms", "100", "--backward-ms", "200",
              "--skip", str(SKIP), "--wait", "2", "--steps", "8", "--warmup-steps", "4", "--json",
-             *flags], check=True, text=True, capture_output=True, timeout=120)
+             *flags], check=True, text=True, capture_output=True, timeout=LIMIT)
         report = json.loads(done.stdout)
         return report["wait_seconds"] * SKIP, report["bytes_between_nodes"] * SKIP / RATE
 

@@ -9,6 +9,7 @@ import os
 import pathlib
 import pty
 import re
+import select
 import shutil
 import signal
 import struct
@@ -38,6 +39,18 @@ def await_checkpoint(run: pathlib.Path, job: subprocess.Popen) -> None:
     while not list((run / "checkpoints").glob("*/manifest.json")):
         assert time.monotonic() < deadline and job.poll() is None, f"no checkpoint in {run}"
         time.sleep(0.02)  # the job needs the cores
+
+
+def read_terminal(terminal: int, limit: float) -> bytes:
+    """All that is written to it until the last writer has closed it."""
+    shown = b""
+    deadline = time.monotonic() + limit
+    while select.select([terminal], [], [], max(0, deadline - time.monotonic()))[0]:
+        try:
+            shown += os.read(terminal, 65536)
+        except OSError:
+            return shown  # how a terminal ends
+    raise AssertionError(f"no end after {limit} s: {shown[-2000:]}")
 
 
 class Program(unittest.TestCase):
@@ -128,13 +141,9 @@ class Program(unittest.TestCase):
             job = subprocess.Popen([DASO, "train", *JOB[:6], "--nodes", "1", "--ranks-per-node", ranks,
                                     "--epochs", "60", "--out", str(self.folder / f"run{ranks}")],
                                    stdout=end, stderr=subprocess.DEVNULL)
+            self.addCleanup(job.kill)
             os.close(end)
-            shown = b""
-            try:
-                while piece := os.read(terminal, 65536):
-                    shown += piece
-            except OSError:
-                pass  # how a terminal ends
+            shown = read_terminal(terminal, limit=120)
             os.close(terminal)
             self.assertEqual(job.wait(timeout=60), 0)
             bars = re.findall(r"epoch \d+ of 60 \[#*\.*\] .* left[^\r\n]*", shown.decode())
