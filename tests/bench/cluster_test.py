@@ -13,10 +13,16 @@ import sys
 import time
 import unittest
 
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+import clean_end
+
 DASO, CONFORMANCE, PROBE = sys.argv[1:4]
 FOLDER = pathlib.Path(__file__).resolve().parent.parent.parent / "bench" / "cluster"
 TOOL = str(FOLDER / "daso-cluster")
 STATE = pathlib.Path("/run/daso-cluster")
+NAME = f"test{os.getpid()}"
+OTHER = NAME + "b"
 LIMIT = 60    # seconds, of everything that should take much less
 ROUNDS = "1000000"  # of a probe that is not to end by itself
 
@@ -67,10 +73,10 @@ def devices() -> set[str]:
 
 
 class ClusterCase(unittest.TestCase):
-    """Every test has its own name, and leaves nothing behind whatever happens in it."""
+    """Every test leaves nothing behind, whatever happens in it."""
 
     def setUp(self):
-        self.name = f"test{os.getpid()}"
+        self.name = NAME
         self.addCleanup(tool, "down", "--name", self.name)
 
     def up(self, *words: str) -> str:
@@ -146,15 +152,14 @@ class Life(ClusterCase):
             self.assertFalse((STATE / self.name).exists())
 
     def test_clusters_have_names_and_addresses_of_their_own(self):
-        other = self.name + "b"
-        self.addCleanup(tool, "down", "--name", other)
+        self.addCleanup(tool, "down", "--name", OTHER)
         self.up("--nodes", "1")
         self.assertIn("exists already", self.call("up", "--nodes", "1", expect=2))
-        tool("up", "--name", other, "--nodes", "2")
-        there = json.loads(tool("status", "--name", other, "--json"))["nodes"]
+        tool("up", "--name", OTHER, "--nodes", "2")
+        there = json.loads(tool("status", "--name", OTHER, "--json"))["nodes"]
         self.assertNotEqual(self.nodes()[0]["address"], there[0]["address"])
         self.call("down")
-        self.assertEqual(there, json.loads(tool("status", "--name", other, "--json"))["nodes"])
+        self.assertEqual(there, json.loads(tool("status", "--name", OTHER, "--json"))["nodes"])
 
     def test_wrong_use_is_refused(self):
         for words in (("--nodes", "0"), ("--nodes", "2", "--rate", "fast"),
@@ -281,5 +286,10 @@ class Faults(ClusterCase):
         self.assertEqual([node["processes"] for node in self.nodes()], [0, 0])
 
 
+def clean_up() -> None:
+    for name in (NAME, OTHER):
+        tool("down", "--name", name)
+
+
 if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1])
+    clean_end.main(clean_up)

@@ -4,15 +4,22 @@
 Run as: netns_test.py DASO FAULT_PROBE
 """
 import os
+import pathlib
 import re
+import signal
 import subprocess
 import sys
 import time
 import unittest
 
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+import clean_end
+
 DASO, PROBE = sys.argv[1:3]
 LIMIT = 3  # seconds, of every operation
 PORT = 29577
+NAMES = [f"daso{os.getpid()}-{i}" for i in range(2)]
 LONGEST = 60  # seconds, of everything that should take much less
 
 
@@ -23,7 +30,7 @@ def run(*command: str) -> str:
 
 class TwoMachines(unittest.TestCase):
     def setUp(self):
-        self.names = [f"daso{os.getpid()}-{i}" for i in range(2)]
+        self.names = NAMES
         for name in self.names:
             run("ip", "netns", "add", name)
             self.addCleanup(run, "ip", "netns", "del", name)
@@ -101,5 +108,17 @@ class TwoMachines(unittest.TestCase):
         self.assertLess(time.monotonic() - begun, 10)
 
 
+def clean_up() -> None:
+    for name in NAMES:
+        if not pathlib.Path("/run/netns", name).exists():
+            continue
+        for pid in run("ip", "netns", "pids", name).split():
+            try:
+                os.kill(int(pid), signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        run("ip", "netns", "del", name)
+
+
 if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1])
+    clean_end.main(clean_up)

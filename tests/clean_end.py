@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: Apache-2.0
+"""unittest.main() for tests whose namespaces outlive them unless somebody removes them."""
+import signal
+import sys
+import unittest
+from collections.abc import Callable
+
+
+def main(clean_up: Callable[[], None]) -> None:
+    """Calls clean_up at the end, whatever the end is: a test that is interrupted, by Ctrl-C or by
+    SIGTERM, does not come to its own cleaning up."""
+    def told_to_end(*_):
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGTERM, told_to_end)
+    try:
+        unittest.main(argv=sys.argv[:1])
+    finally:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_IGN)
+        clean_up()
