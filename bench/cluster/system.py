@@ -5,12 +5,13 @@ import fcntl
 import os
 import pathlib
 import select
+import shlex
 import shutil
 import signal
 import subprocess
 import time
 
-LIMIT = 20  # seconds, of every command and every wait
+LIMIT = 20  # seconds, of every command and every wait but compiling
 PACKAGES = {"ip": "iproute2", "tc": "iproute2", "bridge": "iproute2", "iptables": "iptables",
             "nsenter": "util-linux", "unshare": "util-linux", "setpriv": "util-linux"}
 
@@ -34,8 +35,11 @@ def enter(pid: int, *kinds: str) -> list[str]:
     return ["nsenter", "-t", str(pid), *(f"--{kind}" for kind in kinds), "--"]
 
 
-def run(words: list[str], what: str, needs: str = "", text: str = "") -> str:
-    done = subprocess.run(words, input=text, text=True, capture_output=True, timeout=LIMIT)
+def run(words: list[str], what: str, needs: str = "", text: str = "", limit: int = LIMIT) -> str:
+    try:
+        done = subprocess.run(words, input=text, text=True, capture_output=True, timeout=limit)
+    except subprocess.TimeoutExpired:
+        raise Refusal(f"cannot {what}: no end within {limit} s of: {shlex.join(words)}") from None
     if done.returncode != 0:
         hint = f"; this kernel may lack {needs}" if needs else ""
         raise Refusal(f"cannot {what}: {done.stderr.strip() or done.stdout.strip()}{hint}")
@@ -103,10 +107,10 @@ def namespace_of(pid: int, kind: str) -> int | None:
 
 
 @contextlib.contextmanager
-def locked(path: pathlib.Path):
+def locked(path: pathlib.Path, limit: int = LIMIT):
     """One command at a time; a command that is killed leaves no lock behind."""
     folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    deadline = time.monotonic() + LIMIT
+    deadline = time.monotonic() + limit
     try:
         while True:
             try:
@@ -114,7 +118,7 @@ def locked(path: pathlib.Path):
                 break
             except BlockingIOError:
                 if time.monotonic() > deadline:
-                    raise Refusal(f"another daso-cluster has been at work on {path} for {LIMIT} s; "
+                    raise Refusal(f"another daso-cluster has been at work on {path} for {limit} s; "
                                   "end it first") from None
                 time.sleep(0.05)
         yield

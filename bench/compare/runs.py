@@ -11,7 +11,7 @@ import subprocess
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 CLUSTER_TOOL = ROOT / "bench" / "cluster" / "daso-cluster"
 GRACE = 10  # seconds, from asking a run to end to killing it
-CLUSTER_LIMIT = 60
+CLUSTER_LIMIT = 240  # the first cluster compiles a program
 
 
 class Refusal(Exception):

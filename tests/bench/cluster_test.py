@@ -20,6 +20,9 @@ import clean_end
 DASO, CONFORMANCE, PROBE = sys.argv[1:4]
 FOLDER = pathlib.Path(__file__).resolve().parent.parent.parent / "bench" / "cluster"
 TOOL = str(FOLDER / "daso-cluster")
+sys.path.insert(0, str(FOLDER))
+import system
+
 STATE = pathlib.Path("/run/daso-cluster")
 NAME = f"test{os.getpid()}"
 OTHER = NAME + "b"
@@ -160,6 +163,10 @@ class Life(ClusterCase):
         self.assertNotEqual(self.nodes()[0]["address"], there[0]["address"])
         self.call("down")
         self.assertEqual(there, json.loads(tool("status", "--name", OTHER, "--json"))["nodes"])
+
+    def test_a_command_that_hangs_is_refused_by_its_name(self):
+        with self.assertRaisesRegex(system.Refusal, "cannot wait: no end within 1 s of: sleep 600"):
+            system.run(["sleep", "600"], "wait", limit=1)
 
     def test_wrong_use_is_refused(self):
         for words in (("--nodes", "0"), ("--nodes", "2", "--rate", "fast"),
