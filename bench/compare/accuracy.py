@@ -68,10 +68,10 @@ def seconds_to(curve: list[list[float]], target: float) -> float | None:
     return next((seconds for seconds, accuracy in curve if accuracy >= target), None)
 
 
-def mean_and_error(values: list[float]) -> tuple[float, float]:
-    """The mean, and its standard error."""
-    spread = statistics.stdev(values) / len(values) ** 0.5 if len(values) > 1 else 0.0
-    return statistics.fmean(values), spread
+def mean_and_error(values: list[float]) -> tuple[float, float | None]:
+    """The mean, and its standard error, which a single value does not have."""
+    error = statistics.stdev(values) / len(values) ** 0.5 if len(values) > 1 else None
+    return statistics.fmean(values), error
 
 
 def traffic_to_compute(found: dict) -> tuple[float, float]:

@@ -68,13 +68,15 @@ def training(found: dict) -> Rows:
 
 
 def with_error(values: list[float | None], digits: int = 1) -> str:
-    """Mean ± standard error; of those that got there, and how many did not."""
+    """Mean ± standard error, where several values give one; of those that got there, and how many
+    did not."""
     there = [value for value in values if value is not None]
     if not there:
         return "never"
     mean, error = accuracy.mean_and_error(there)
     missing = len(values) - len(there)
-    return f"{mean:.{digits}f} ± {error:.{digits}f}" + (f" ({missing} never)" if missing else "")
+    return (f"{mean:.{digits}f}" + (f" ± {error:.{digits}f}" if error is not None else "")
+            + (f" ({missing} never)" if missing else ""))
 
 
 def against(values: list[float | None], base: list[float | None]) -> str:

@@ -99,13 +99,14 @@ class Training(unittest.TestCase):
         mean, error = accuracy.mean_and_error([1, 2, 3, 4])
         self.assertEqual(mean, 2.5)
         self.assertAlmostEqual(error, (5 / 3) ** 0.5 / 2)  # variance 5/3, of 4 values
+        self.assertEqual(accuracy.mean_and_error([3]), (3, None))
 
     def test_the_table_is_paired_by_seed(self):
         table = {row[0]: row[1:] for row in tables.training(TRAINED)}
         # daso gets there after 1 and 1.5 s, DDP after 4 and 6.
         self.assertEqual(table["daso"], ["1.2 ± 0.2", "0.250", "1.5 ± 0.0", "0.300", "–",
                                          "95.00 ± 1.00", "1.00 ± 0.00"])
-        self.assertEqual(table["local"][:2], ["2.0 ± 0.0 (1 never)", "–"])
+        self.assertEqual(table["local"][:2], ["2.0 (1 never)", "–"])
         self.assertEqual(table["sync"][4], "40.0")
 
     def test_traffic_against_compute(self):
