@@ -94,6 +94,7 @@ class WithStandIn(CompareCase):
                               (["--rounds", "0"], "at least 1"),
                               (["--candidates", "none,nod"], "takes some of"),
                               (["--parts", "scaling", "--write", "--rounds", "1"], "whole parts"),
+                              (["--parts", "scaling", "--write", "--seeds", "4"], "at least 5"),
                               (["--parts", "scaling", "--results", "/no/such/file"], "no folder"),
                               (["--parts", "scaling", "--python", "/no/such"], "no program")):
             _, error = self.call("--daso", daso, *words, expect=2)
