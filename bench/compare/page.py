@@ -76,7 +76,8 @@ def base(found: dict) -> tuple[str | None, str | None]:
         return None, None
     part = found["base"]
     cell, measured = Cell(**part["cell"]), CellResults.of(part)
-    facts = [f"**Links**: {tables.links(cell)}; medians of {cell.rounds} rounds.",
+    rounds = min(len(one.seconds) for one in measured.results)
+    facts = [f"**Links**: {tables.links(cell)}; medians of {rounds} rounds.",
              f"**Made**: {origin(part, 'base')}"]
     blocks = ["\n".join(f"- {fact}" for fact in facts), tables.markdown(tables.cell(measured)),
               "Each run was one of these commands:",

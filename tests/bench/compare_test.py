@@ -172,7 +172,7 @@ class Page(unittest.TestCase):
     def test_what_is_kept_goes_into_the_page(self):
         found = {"base": {"made": MADE, "cell": {"name": "base", "differs": ""},
                           "results": [{"candidate": "none", "command": "daso bench step",
-                                       "seconds": [0.25]}]},
+                                       "seconds": [0.25, 0.25]}]},
                  "accuracy": {"made": MADE, **TRAINED},
                  "scaling": {"made": MADE, "command": "daso bench step", "points": []}}
         with tempfile.TemporaryDirectory() as scratch:
@@ -182,6 +182,7 @@ class Page(unittest.TestCase):
             page.write(found, docs)
             text = (docs / "benchmarks.md").read_text()
             self.assertIn("\n| none | 0.2500 | 0.2500 … 0.2500 | 1.000 |", text)
+            self.assertIn("medians of 2 rounds.", text)
             self.assertIn("\n    daso bench step  # none\n", text)
             self.assertIn("a ratio of 2.0", text)
             self.assertIn("![](images/benchmark-accuracy.svg)", text)
