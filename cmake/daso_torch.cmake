@@ -27,6 +27,5 @@ endif()
 add_library(daso::torch INTERFACE IMPORTED)
 target_include_directories(daso::torch SYSTEM INTERFACE
   ${DASO_TORCH_DIR}/include ${DASO_TORCH_DIR}/include/torch/csrc/api/include)
-target_compile_definitions(daso::torch INTERFACE FMT_HEADER_ONLY=1)  # torch ships fmt's headers only
 target_link_libraries(daso::torch INTERFACE
   ${DASO_TORCH_DIR}/lib/libtorch_cpu.so ${DASO_TORCH_DIR}/lib/libc10.so)
