@@ -15,7 +15,7 @@ namespace {
 // Enough pieces that sending them there and back overlaps, but none so small that the way there
 // counts more than what travels.
 std::int64_t piece_elements(std::int64_t model, std::int64_t bucket) {
-  constexpr std::int64_t kPieces = 16;
+  constexpr std::int64_t kPieces = 40;
   constexpr std::int64_t kLeast = 1 << 14;  // 64 KB
   return std::min(std::max(model / kPieces, kLeast), std::max(bucket, kLeast));
 }

@@ -66,7 +66,7 @@ class GradientSync {
   };
   // Pieces that go on beyond the one that takes its next step: so many are launched before the
   // oldest turns, and so many have turned before the oldest lands.
-  static constexpr std::size_t kAhead = 2;
+  static constexpr std::size_t kAhead = 4;
   static constexpr std::size_t kFlights = 2 * kAhead + 1;
 
   void average(std::size_t bucket);
