@@ -27,19 +27,29 @@ std::string refusal(const TrainOptions& options, const RunOptions& run = {}) {
   return "";
 }
 
-TEST(Trainer, AnotherNumberOfRanksGoesOnFromAnEpochsBeginning) {
-  const ScratchFolder first;
-  TrainOptions options = small_run(first.path());
-  options.checkpoint_every = Every{.number = 4, .unit = Every::Unit::kSteps};
-  train(options);
-  const ScratchFolder second;
-  options.out = second.path();
-  options.resume = true;
-  options.resume_from = first.path() / "checkpoints" / "step-000000008";
-  EXPECT_EQ(train(options, {.nodes = {"a", "a", "b", "b"}})[0].epochs, 3);
-  const ScratchFolder third;
-  options.out = third.path();
-  options.resume_from = first.path() / "checkpoints" / "step-000000012";
+// Runs that go on from a run with a checkpoint every 4 steps, each in a folder of its own.
+class GoingOn : public testing::Test {
+ protected:
+  GoingOn() {
+    TrainOptions options = small_run(whole_.path());
+    options.checkpoint_every = Every{.number = 4, .unit = Every::Unit::kSteps};
+    train(options);
+  }
+  TrainOptions from(int step, const ScratchFolder& out) const {
+    TrainOptions options = small_run(out.path());
+    options.resume = true;
+    options.resume_from = whole_.path() / "checkpoints" / fmt::format("step-{:09}", step);
+    return options;
+  }
+
+  ScratchFolder whole_;
+  ScratchFolder first_;
+  ScratchFolder second_;
+};
+
+TEST_F(GoingOn, WithAnotherNumberOfRanksIsFromAnEpochsBeginning) {
+  EXPECT_EQ(train(from(8, first_), {.nodes = {"a", "a", "b", "b"}})[0].epochs, 3);
+  const TrainOptions options = from(12, second_);
   EXPECT_THAT(refusal(options, {.nodes = {"a", "a", "b", "b"}}),
               HasSubstr("can only go on from the beginning of an epoch"));
 }
@@ -66,19 +76,13 @@ TEST(Checkpoint, WhatOtherRanksWriteIsTheNewest) {
   EXPECT_EQ(train(options, {.nodes = {"a", "a", "b", "b"}})[0].epochs, 4);  // there is no more
 }
 
-TEST(Checkpoint, OfTheMiddleOfAnEpochNeedsAsManySteps) {
-  const ScratchFolder first;
-  TrainOptions options = small_run(first.path());
-  options.checkpoint_every = Every{.number = 4, .unit = Every::Unit::kSteps};
-  train(options);
-  const ScratchFolder second;
-  options.out = second.path();
-  options.resume = true;
-  options.resume_from = first.path() / "checkpoints" / "step-000000012";
+TEST_F(GoingOn, InTheMiddleOfAnEpochNeedsAsManySteps) {
+  TrainOptions options = from(12, first_);
   options.batch_size = 32;
   EXPECT_THAT(refusal(options), HasSubstr("after step 4 of 8 of its epoch, and here an epoch has "
                                           "4 steps"));
-  options.resume_from = first.path() / "checkpoints" / "step-000000008";
+  options = from(8, second_);
+  options.batch_size = 32;
   EXPECT_EQ(train(options)[0].steps, 12);
 }
 
