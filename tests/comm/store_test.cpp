@@ -32,6 +32,15 @@ TEST(Store, SetsOnceForTheFirstOnly) {
   EXPECT_EQ(store.set_once("a", "second"), "first");
 }
 
+TEST(Store, AppendsWhatEveryConnectionAdds) {
+  const Store here = host();
+  const Store there = Store::connect(here.address(), Seconds(5));
+  here.under("x").append("a", "1\n");
+  EXPECT_EQ(here.find("x/a"), "1\n");  // nobody acknowledges it either
+  there.append("x/a", "2\n");
+  EXPECT_EQ(there.find("x/a"), "1\n2\n");
+}
+
 TEST(Store, KeepsPrefixesApart) {
   const Store store = host();
   store.under("x").set("a", "1");

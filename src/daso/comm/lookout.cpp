@@ -2,6 +2,7 @@
 #include "daso/comm/lookout.h"
 
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "daso/base/error.h"
 #include "daso/base/text.h"
@@ -12,12 +13,16 @@ namespace {
 using nlohmann::json;
 
 constexpr Seconds kBetweenLooks{0.1};
-constexpr Seconds kBetweenCounts{0.01};  // while the roll is being called
+constexpr Seconds kBetweenCounts{0.05};  // while the roll is being called
 // Ringing takes one look, one roll call and a few calls on the store; more means it is stuck.
 constexpr Seconds kRingLimit = Lookout::kRollCall + Seconds(2);
 
+constexpr const char* kAnswers = "answers";      // list: who answers the roll call, and its counts
+constexpr const char* kAccounted = "accounted";  // how many have answered or are reported as gone
+constexpr const char* kFarewells = "farewells";  // list: who ended in good order
+constexpr const char* kGone = "gone";            // list, of the whole job: what launchers saw
+
 std::string generation_key(int generation) { return fmt::format("generation{}", generation); }
-std::string gone_key(int launch_rank) { return fmt::format("gone/{}", launch_rank); }
 
 // Names of files, which reasons hold, need not be UTF-8.
 std::string dumped(const json& value) {
@@ -29,6 +34,20 @@ std::string to_text(const Failure& failure) {
                  {"config", failure.kind == Failure::Kind::kConfig},
                  {"text", failure.text},
                  {"missing", failure.missing}});
+}
+
+// A list is one value of the table with a line for each entry. Who reads it gets all of them at
+// once: a key for each rank would take every rank as many requests as there are ranks.
+void add_line(const Store& table, const char* list, const json& line) {
+  table.append(list, dumped(line) + "\n");
+}
+
+std::vector<json> lines_of(const Store& table, const char* list) {
+  std::vector<json> lines;
+  for (const std::string& line : split(table.find(list).value_or(""), '\n')) {
+    if (!line.empty()) lines.push_back(json::parse(line));
+  }
+  return lines;
 }
 
 }  // namespace
@@ -76,7 +95,7 @@ void Lookout::introduce(std::vector<std::string> names) {
   names_ = std::move(names);
 }
 
-void Lookout::farewell() { table_.set(key("left", watch_.rank), "yes"); }
+void Lookout::farewell() { add_line(table_, kFarewells, watch_.rank); }
 
 void Lookout::keep_watch(const std::stop_token& stop) {
   while (!stop.stop_requested()) {
@@ -115,37 +134,47 @@ bool Lookout::look() {
 
 Failure Lookout::call_roll(const std::string& reason) {
   const int size = static_cast<int>(watch_.launch_ranks.size());
-  table_.set(key("here", watch_.rank), json(watch_.begun()).dump());
-  table_.add("here", 1);
+  add_line(table_, kAnswers, {{"rank", watch_.rank}, {"begun", watch_.begun()}});
+  table_.add(kAccounted, 1);
   // A rank that the launcher reports as gone is counted with those that answered, so that nobody
   // waits for it.
   const Deadline deadline(kRollCall);
-  while (!deadline.passed()) {
-    if (table_.add("here", 0) + table_.add("gone", 0) >= size) break;
+  while (!deadline.passed() && table_.add(kAccounted, 0) < size) {
     std::this_thread::sleep_for(kBetweenCounts);
   }
   Failure failure;
-  std::vector<std::string> verdicts;
-  for (int rank = 0; rank < size; ++rank) {
-    if (const auto answer = table_.find(key("here", rank))) {
-      failure.begun[rank] = json::parse(*answer).get<std::map<std::string, std::int64_t>>();
-    } else {
-      failure.missing.push_back(rank);
-      verdicts.push_back(verdict(rank));
-    }
+  for (const json& answer : lines_of(table_, kAnswers)) {
+    failure.begun[answer.at("rank").get<int>()] =
+        answer.at("begun").get<std::map<std::string, std::int64_t>>();
   }
-  failure.text = verdicts.empty() ? reason : join(verdicts, "; ");
+  for (int rank = 0; rank < size; ++rank) {
+    if (!failure.begun.contains(rank)) failure.missing.push_back(rank);
+  }
+  failure.text = failure.missing.empty() ? reason : join(verdicts(failure.missing), "; ");
   return failure;
 }
 
-std::string Lookout::verdict(int rank) const {
-  const auto number = static_cast<std::size_t>(rank);
-  if (const auto how = root_.find(gone_key(watch_.launch_ranks[number]))) {
-    return fmt::format("{} {}", name_of(rank), *how);
+std::vector<std::string> Lookout::verdicts(const std::vector<int>& missing) const {
+  std::map<int, std::string> gone;  // by launch rank
+  for (const json& report : lines_of(root_, kGone)) {
+    gone[report.at("rank").get<int>()] = report.at("how").get<std::string>();
   }
-  if (table_.find(key("left", rank))) return fmt::format("{} has left the world", name_of(rank));
-  return fmt::format("{} did not answer the roll call within {} s: dead, stopped or unreachable",
-                     name_of(rank), kRollCall.count());
+  std::set<int> left;
+  for (const json& rank : lines_of(table_, kFarewells)) left.insert(rank.get<int>());
+  std::vector<std::string> texts;
+  for (const int rank : missing) {
+    const auto report = gone.find(watch_.launch_ranks[static_cast<std::size_t>(rank)]);
+    if (report != gone.end()) {
+      texts.push_back(fmt::format("{} {}", name_of(rank), report->second));
+    } else if (left.contains(rank)) {
+      texts.push_back(fmt::format("{} has left the world", name_of(rank)));
+    } else {
+      texts.push_back(
+          fmt::format("{} did not answer the roll call within {} s: dead, stopped or unreachable",
+                      name_of(rank), kRollCall.count()));
+    }
+  }
+  return texts;
 }
 
 std::string Lookout::name_of(int rank) const {
@@ -154,14 +183,10 @@ std::string Lookout::name_of(int rank) const {
   return number < names_.size() ? names_[number] : fmt::format("rank {}", rank);
 }
 
-std::string Lookout::key(const char* what, int rank) const {
-  return fmt::format("{}/{}", what, rank);
-}
-
 void report_gone(const Store& root, int launch_rank, const std::string& how) {
-  root.set(gone_key(launch_rank), how);
+  add_line(root, kGone, {{"rank", launch_rank}, {"how", how}});
   const Store table = root.under(root.find("generation").value_or(generation_key(0)));
-  table.add("gone", 1);
+  table.add(kAccounted, 1);
   table.set_once("alarm", dumped({{"roll", true}, {"text", how}}));
 }
 

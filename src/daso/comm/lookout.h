@@ -31,6 +31,7 @@ struct Watch {
 //
 // When a rank meets a failure it rings. Everybody then answers the roll call, and who has not
 // answered after kRollCall is missing. A launcher that saw a rank end says so itself (report_gone).
+// A roll call takes the same few requests of every rank, however many ranks there are.
 class Lookout {
  public:
   static constexpr Seconds kRollCall{0.5};
@@ -54,9 +55,8 @@ class Lookout {
   void keep_watch(const std::stop_token& stop);
   bool look();  // true once the alarm is raised
   Failure call_roll(const std::string& reason);
-  std::string verdict(int rank) const;
+  std::vector<std::string> verdicts(const std::vector<int>& missing) const;
   std::string name_of(int rank) const;
-  std::string key(const char* what, int rank) const;
 
   const Watch watch_;
   const std::shared_ptr<Alarm> alarm_;

@@ -197,6 +197,13 @@ std::int64_t Store::add(const std::string& key, std::int64_t amount) const {
       [key = prefix_ + key, amount](c10d::Store& store) { return store.add(key, amount); });
 }
 
+void Store::append(const std::string& key, const std::string& value) const {
+  reach([key = prefix_ + key, value](c10d::Store& store) {
+    store.append(key, bytes_of(value));
+    return true;
+  });
+}
+
 void Store::erase(const std::string& key) const {
   reach([key = prefix_ + key](c10d::Store& store) { return store.deleteKey(key); });
 }

@@ -39,6 +39,8 @@ class Store {
   std::string set_once(const std::string& key, const std::string& value) const;
   std::optional<std::string> find(const std::string& key) const;
   std::int64_t add(const std::string& key, std::int64_t amount) const;
+  // Puts it behind the value that is there, or begins one. Whole, also when others append.
+  void append(const std::string& key, const std::string& value) const;
   void erase(const std::string& key) const;
 
   // The same table seen through a prefix.

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+// Lookouts of many ranks in one process, each with a connection and an alarm of its own.
+#include "daso/comm/lookout.h"
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+#include <set>
+
+namespace daso {
+namespace {
+
+constexpr Seconds kPatience{20};
+constexpr const char* kSilent =
+    " did not answer the roll call within 0.5 s: dead, stopped or unreachable";
+
+struct Post {
+  std::shared_ptr<Alarm> alarm;
+  std::unique_ptr<Lookout> lookout;
+};
+
+Store host() { return Store::host(listen_on({"127.0.0.1", 0})); }
+
+// All ranks of a world keep watch but those in `silent`. Rank r has begun 10 * r operations.
+std::map<int, Post> post_all(const Store& root, int size, const std::set<int>& silent) {
+  std::vector<int> launch_ranks(static_cast<std::size_t>(size));
+  std::iota(launch_ranks.begin(), launch_ranks.end(), 0);
+  std::map<int, Post> posts;
+  for (const int rank : launch_ranks) {
+    if (silent.contains(rank)) continue;
+    const auto begun = [rank] {
+      return std::map<std::string, std::int64_t>{{"everyone", 10 * rank}};
+    };
+    const Watch watch{.rank = rank, .launch_ranks = launch_ranks, .names = {}, .begun = begun};
+    const auto alarm = std::make_shared<Alarm>();
+    posts[rank] = {alarm, std::make_unique<Lookout>(root, /*generation=*/0, watch, alarm)};
+  }
+  return posts;
+}
+
+Failure failure_at(const Post& post) {
+  post.alarm->wait([] { return false; }, Deadline(kPatience));
+  return post.alarm->raised().value_or(Failure{.text = "the alarm was not raised"});
+}
+
+TEST(Lookout, TellsAllRanksHowFarEachHasCome) {
+  const Store root = host();
+  const auto posts = post_all(root, 3, {});
+  posts.at(1).lookout->ring("failed");
+  for (const auto& [rank, keeper] : posts) {
+    const Failure failure = failure_at(keeper);
+    EXPECT_EQ(failure.text, "failed");
+    EXPECT_TRUE(failure.missing.empty());
+    ASSERT_EQ(failure.begun.size(), 3U);
+    EXPECT_EQ(failure.begun.at(2).at("everyone"), 20);
+  }
+}
+
+TEST(Lookout, TellsApartWhoLeftWhoWasSeenToEndAndWhoIsSilent) {
+  const Store root = host();
+  auto posts = post_all(root, 4, {3});
+  posts.at(1).lookout->farewell();
+  posts.erase(1);
+  posts.erase(2);
+  report_gone(root, 2, "was ended by signal 9 (Killed)");
+  const Failure failure = failure_at(posts.at(0));
+  EXPECT_EQ(failure.text, std::string("rank 1 has left the world; "
+                                      "rank 2 was ended by signal 9 (Killed); rank 3") +
+                              kSilent);
+  EXPECT_EQ(failure.missing, (std::vector<int>{1, 2, 3}));
+}
+
+TEST(Lookout, KnowsARankOfALaterGenerationByItsNumberThere) {
+  const Store root = host();
+  report_gone(root, 1, "exited with code 1");  // of the first generation, which goes on without it
+  root.set("generation", "generation1");
+  const auto alarm = std::make_shared<Alarm>();
+  const auto none = [] { return std::map<std::string, std::int64_t>{}; };
+  const Watch watch{.rank = 0, .launch_ranks = {0, 2}, .names = {}, .begun = none};
+  Lookout lookout(root, /*generation=*/1, watch, alarm);
+  report_gone(root, 2, "was ended by signal 9 (Killed)");
+  EXPECT_EQ(alarm->wait([] { return false; }, Deadline(kPatience)), Alarm::Outcome::kRaised);
+  EXPECT_EQ(alarm->raised()->text, "rank 1 was ended by signal 9 (Killed)");
+  EXPECT_EQ(alarm->raised()->missing, (std::vector<int>{1}));
+}
+
+// Who rings gives up after 2.5 s and then names nobody: too little for a number of requests that
+// grows with the square of the ranks.
+TEST(Lookout, HundredsOfRanksNameWhoIsSilent) {
+  constexpr int kRanks = 200;
+  const Store root = host();
+  const auto posts = post_all(root, kRanks, {77, 150});
+  posts.at(0).lookout->ring("failed");
+  for (const auto& [rank, keeper] : posts) {
+    SCOPED_TRACE(rank);
+    const Failure failure = failure_at(keeper);
+    EXPECT_EQ(failure.text, std::string("rank 77") + kSilent + "; rank 150" + kSilent);
+    EXPECT_EQ(failure.missing, (std::vector<int>{77, 150}));
+    EXPECT_EQ(failure.begun.size(), posts.size());
+  }
+}
+
+}  // namespace
+}  // namespace daso
