@@ -15,16 +15,17 @@ namespace {
 constexpr std::int64_t kAtOnce = std::int64_t{16} << 20;  // bytes that a rank gets in one piece
 constexpr std::int64_t kLeastPiece = std::int64_t{64} << 10;
 
-}  // namespace
-
-std::vector<std::string> gather_text(Communicator& ranks, const std::string& own, Seconds limit) {
+std::vector<std::string> gather(Communicator& ranks, const std::string& own, Seconds limit,
+                                bool keep) {
   const auto bytes = static_cast<std::int64_t>(own.size());
   const auto size = static_cast<std::int64_t>(ranks.size());
   const at::Tensor lengths =
       ranks.all_gather(at::full({1}, bytes, at::kLong), at::empty({size}, at::kLong)).wait(limit);
-  const auto longest = lengths.max().item<std::int64_t>();
-  std::vector<std::string> texts(static_cast<std::size_t>(size));
-  // In pieces, so that each keeps within the limit on a slow link, however long the texts are.
+  const auto* length = lengths.const_data_ptr<std::int64_t>();
+  const std::int64_t longest = *std::max_element(length, length + size);
+  std::vector<std::string> texts(keep ? static_cast<std::size_t>(size) : 0);
+  // In pieces, so that each keeps within the limit on a slow link, however long the texts are. All
+  // ranks take part in every piece, so that nobody runs ahead and waits for the rest elsewhere.
   const std::int64_t piece = std::max(kLeastPiece, kAtOnce / size);
   for (std::int64_t from = 0; from < longest; from += piece) {
     const at::Tensor part = at::zeros({std::min(piece, longest - from)}, at::kChar);
@@ -35,16 +36,24 @@ std::vector<std::string> gather_text(Communicator& ranks, const std::string& own
     const at::Tensor all =
         ranks.all_gather(part, at::empty({size * part.numel()}, at::kChar)).wait(limit);
     const auto* begin = static_cast<const char*>(all.const_data_ptr());
-    for (std::string& text : texts) {
-      text.append(begin, static_cast<std::size_t>(part.numel()));
+    for (std::size_t rank = 0; rank < texts.size(); ++rank) {
+      const std::int64_t left = std::min(part.numel(), length[rank] - from);
+      if (left > 0) texts[rank].append(begin, static_cast<std::size_t>(left));
       begin += part.numel();
     }
   }
-  for (std::size_t rank = 0; rank < texts.size(); ++rank) {
-    texts[rank].resize(
-        static_cast<std::size_t>(lengths[static_cast<std::int64_t>(rank)].item<std::int64_t>()));
-  }
   return texts;
+}
+
+}  // namespace
+
+std::vector<std::string> gather_text(Communicator& ranks, const std::string& own, Seconds limit) {
+  return gather(ranks, own, limit, /*keep=*/true);
+}
+
+std::vector<std::string> gather_text_on_first(Communicator& ranks, const std::string& own,
+                                              Seconds limit) {
+  return gather(ranks, own, limit, /*keep=*/ranks.rank() == 0);
 }
 
 }  // namespace daso

@@ -163,7 +163,8 @@ void Trace::write(const std::filesystem::path& file, const std::vector<Mark>& ma
       if (mark.rank == world_.rank() && mark.step == event.number) writer.mark(mark.text, end);
     }
   }
-  const auto parts = gather_text(world_.everyone(), std::move(writer).text(), world_.limit());
+  const auto parts =
+      gather_text_on_first(world_.everyone(), std::move(writer).text(), world_.limit());
   if (world_.rank() != 0) return;
   double error = 0;
   for (std::size_t rank = 0; rank < last_.size(); ++rank) {
