@@ -49,6 +49,10 @@ void add_data_flags(CLI::App& app, TrainOptions& o) {
   flags.count("--layers", "Of --model transformer (2)", o.layers, 1);
   flags.count("--embedding", "Of --model transformer: numbers for a token (128)", o.embedding, 1);
   flags.count("--heads", "Of --model transformer, in each layer (4)", o.heads, 1);
+  flags
+      .parsed("--dropout", "Of --model transformer and vit-tiny: chance of a value to be left out",
+              o.dropout, parse_number)
+      ->default_str("0");
   app.add_option("--init", o.init, "Parameters to start from, a safetensors file");
   app.add_option_function<std::string>(
          "--freeze", [&o](const std::string& text) { o.freeze = split(text, ','); },
@@ -62,7 +66,7 @@ void add_data_flags(CLI::App& app, TrainOptions& o) {
   app.add_flag("--skip-bad-images", o.skip_bad_images,
                "Of images:DIR: the next image of its class replaces a damaged one");
   flags.choice("--uneven", o.uneven, {"drop", "wrap"}, uneven_of)->default_str("drop");
-  app.add_option("--seed", o.seed, "Of parameters, shuffles and random rounding")
+  app.add_option("--seed", o.seed, "Of parameters, shuffles, dropout and random rounding")
       ->capture_default_str();
   flags.count("--threads", "Of a rank's arithmetic", o.threads, 1)
       ->default_str(std::to_string(o.threads));
@@ -221,6 +225,7 @@ Configuration configuration_of(const TrainOptions& o) {
   put_if("layers", o.layers, same);
   put_if("embedding", o.embedding, same);
   put_if("heads", o.heads, same);
+  if (o.dropout > 0) put("dropout", o.dropout);
   if (!o.init.empty()) put("init", o.init);
   if (!o.freeze.empty()) put("freeze", join(o.freeze, ","));
   put("epochs", o.epochs);

@@ -60,6 +60,21 @@ class Breadth(unittest.TestCase):
                     str(self.folder / "x"), code=2)
         self.assertIn("--model transformer", done.stderr)
 
+    def test_a_run_with_dropout_goes_on_with_it(self):
+        text, whole = self.folder / "text", self.folder / "whole"
+        text.write_text("eins zwei drei vier " * 200)  # 28 steps an epoch
+        self.train("whole", "--data", f"text:{text},length=16", "--model", "transformer",
+                   "--embedding", "16", "--batch-size", "4", "--epochs", "2", "--dropout", "0.25",
+                   "--checkpoint-every", "40steps", *TWO_NODES)
+        self.assertIn("dropout = 0.25\n", (whole / "config.toml").read_text())
+        self.train("rest", "--resume", str(whole / "checkpoints" / "step-000000040"))
+        models = [self.folder / "whole.safetensors", self.folder / "rest.safetensors"]
+        for model in models:
+            daso("export", str(model.with_suffix("")), "--to", str(model))
+        self.assertEqual(models[0].read_bytes(), models[1].read_bytes())
+        done = daso("train", *SMALL, "--model", "cnn", "--dropout", "0.1", code=2)
+        self.assertIn("--dropout changes nothing here", done.stderr)
+
     def test_bad_images_are_skipped_and_counted_by_train_and_eval(self):
         images, run = self.folder / "images", str(self.folder / "run")
         daso("make", "images", str(images), "--classes", "2", "--train", "8", "--val", "4", "--size", "16")

@@ -117,6 +117,11 @@ std::vector<Feature> model_features(const fs::path& folder) {
       {"`--sync-batchnorm`", sync_batchnorm},
       {"`--model vit-tiny`", [](TrainOptions& o) { o.model = "vit-tiny"; }},
       {"`--model transformer`", [folder](TrainOptions& o) { use_text(o, folder, ""); }},
+      {"`--model transformer --dropout 0.1`",
+       [folder](TrainOptions& o) {
+         use_text(o, folder, "");
+         o.dropout = 0.1;
+       }},
       {"`--data text:FILE,tokens=characters`",
        [folder](TrainOptions& o) { use_text(o, folder, ",tokens=characters"); }},
       {"`--data idx:DIR`",

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <fstream>
 
 #include "daso/base/error.h"
 #include "daso/train/saved_model.h"
@@ -15,6 +16,7 @@
 namespace daso::test {
 namespace {
 
+namespace fs = std::filesystem;
 using testing::HasSubstr;
 
 std::string refusal(const TrainOptions& options) {
@@ -38,6 +40,23 @@ void expect_same_bytes_from(int step, TrainOptions options, const RunOptions& ru
   options.resume_from = whole.path() / "checkpoints" / fmt::format("step-{:09}", step);
   train(options, run);
   EXPECT_TRUE(result_in(rest.path()) == result_in(whole.path())) << options.strategy;
+}
+
+// A small transformer: 1200 bytes of text are 8 steps an epoch on 2 ranks.
+TrainOptions text_run(const fs::path& folder, const std::string& text) {
+  std::ofstream(folder / "text") << text;
+  TrainOptions options = small_run(folder / "run");
+  options.data = fmt::format("text:{},length=16", (folder / "text").string());
+  options.model = "transformer";
+  options.embedding = 16;
+  options.batch_size = 4;
+  return options;
+}
+
+std::string words() {
+  std::string text;
+  for (int i = 0; i < 60; ++i) text += "eins zwei drei vier ";
+  return text;
 }
 
 // What would be ignored is refused, and says for what it is.
@@ -75,6 +94,8 @@ TEST(TrainOptions, RefuseWhatWouldChangeNothing) {
               o.preset = "paper";
             }),
             "--preset changes nothing here: it is for --strategy daso and local");
+  EXPECT_EQ(refused([](TrainOptions& o) { o.dropout = 0.1; }),
+            "--dropout changes nothing here: it is for --model transformer and vit-tiny");
 }
 
 // 32 samples on each of 64 ranks are 8 times 256.
@@ -238,6 +259,83 @@ TEST(Recipe, LabelSmoothingIsOfTheTrainingLossAlone) {
     options.label_smoothing = wrong;
     EXPECT_THAT(refusal(options), HasSubstr("--label-smoothing"));
   }
+}
+
+TEST(Recipe, DropoutGoesOnInTheMiddleOfAnEpoch) {
+  const ScratchFolder folder;
+  TrainOptions options = text_run(folder.path(), words());
+  options.dropout = 0.3;
+  for (const char* strategy : {"none", "node", "sync", "local", "daso"}) {
+    options.strategy = strategy;
+    expect_same_bytes_from(12, options);
+  }
+  options.precision = Precision::kFp16;
+  options.batch_size = 2;
+  options.accumulate = 2;
+  expect_same_bytes_from(12, options);
+  for (const double wrong : {-0.1, 1.0, std::nan("")}) {
+    options.dropout = wrong;
+    EXPECT_THAT(refusal(options), HasSubstr("--dropout must be in 0 ... below 1"));
+  }
+}
+
+// All examples are alike, and at a rate near 0 nothing is learned: losses differ by what is drawn.
+TEST(Recipe, DropoutDrawsAnewForEveryStepAndPart) {
+  const ScratchFolder folder;
+  TrainOptions options = text_run(folder.path(), std::string(1200, 'a'));
+  options.strategy = "none";
+  options.epochs = 1;
+  options.lr = 1e-12;
+  const auto losses = [&](double dropout, int accumulate) {
+    const ScratchFolder out;
+    options.out = out.path();
+    options.dropout = dropout;
+    options.accumulate = accumulate;
+    std::vector<double> means;  // of the first step, of two, ...
+    train(options, {.on_progress = [&](const Progress& now) { means.push_back(now.loss); }});
+    return means;
+  };
+  const std::vector<double> plain = losses(0, 1);
+  EXPECT_NEAR(plain.at(1), plain.at(0), 1e-6);
+  EXPECT_NEAR(losses(0, 2).at(0), plain.at(0), 1e-6);
+  const std::vector<double> thinned = losses(0.5, 1);
+  EXPECT_GT(std::abs(thinned.at(1) - thinned.at(0)), 1e-5);
+  EXPECT_GT(std::abs(losses(0.5, 2).at(0) - thinned.at(0)), 1e-5);
+}
+
+// With examples that are alike, ranks that train by themselves stay alike unless they draw.
+TEST(Recipe, DropoutDrawsAnewForEveryRank) {
+  const ScratchFolder folder;
+  TrainOptions options = text_run(folder.path(), std::string(1200, 'a'));
+  options.strategy = "none";
+  options.epochs = 1;
+  const auto ranks_are_alike = [&](double dropout) {
+    const ScratchFolder out;
+    options.out = out.path();
+    options.dropout = dropout;
+    train(options);
+    const fs::path checkpoint = newest_checkpoint(out.path() / "checkpoints").value();
+    const auto places = [&](const char* part) {
+      return read_part(checkpoint, read_manifest(checkpoint), part).at("model.position_embedding");
+    };
+    return at::equal(places("rank-0.safetensors"), places("rank-1.safetensors"));
+  };
+  EXPECT_TRUE(ranks_are_alike(0));
+  EXPECT_FALSE(ranks_are_alike(0.5));
+}
+
+TEST(Recipe, EvaluationsHaveNoDropout) {
+  const ScratchFolder folder;
+  TrainOptions options = text_run(folder.path(), words());
+  options.dropout = 0.5;
+  const Summary done = train(options)[0];
+  const SavedModel saved = load_saved(options.out, {});
+  run_ranks({.ranks = 1, .nodes = {"a"}}, [&](World& world) {
+    const Datasets data = open_data(options.data);
+    EvaluationLoader part(data.test, {.normalisation = saved.input.normalisation});
+    const Score score = evaluate(*network_of(saved), part, world.everyone(), world.limit());
+    EXPECT_NEAR(score.loss, done.test_loss, 1e-5);
+  });
 }
 
 TEST(Recipe, AveragedParametersGoOnWithEveryStrategy) {

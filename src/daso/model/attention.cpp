@@ -34,11 +34,13 @@ AttentionBlock::AttentionBlock(const AttentionShape& shape) {
   const auto mlp = register_module("mlp", std::make_shared<torch::nn::Module>("mlp"));
   widen_ = mlp->register_module("0", torch::nn::Linear(shape.width, 4 * shape.width));
   narrow_ = mlp->register_module("3", torch::nn::Linear(4 * shape.width, shape.width));
+  dropout_ = register_module("dropout", std::make_shared<Dropout>(shape.dropout));
 }
 
 at::Tensor AttentionBlock::forward(const at::Tensor& sequence) {
-  const at::Tensor attended = sequence + self_attention_->forward(ln_1_(sequence));
-  return attended + narrow_(at::gelu(widen_(ln_2_(attended))));
+  const at::Tensor attended =
+      sequence + dropout_->forward(self_attention_->forward(ln_1_(sequence)));
+  return attended + dropout_->forward(narrow_(at::gelu(widen_(ln_2_(attended)))));
 }
 
 torch::nn::LayerNorm layer_norm(int width) {

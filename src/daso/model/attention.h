@@ -6,6 +6,8 @@
 
 #include <memory>
 
+#include "daso/model/dropout.h"
+
 namespace daso {
 
 // Of what sees a sequence of vectors: [batch, length, width] in and out.
@@ -13,6 +15,7 @@ struct AttentionShape {
   int width = 0;
   int heads = 1;        // divides the width
   bool causal = false;  // each place sees only itself and those before it
+  double dropout = 0;   // of what a block adds to its input
 };
 
 // Softmax of queries times keys, times values, in every head (Vaswani et al., Attention Is All You
@@ -30,7 +33,8 @@ class SelfAttention : public torch::nn::Module {
 };
 
 // Attention, then two linear layers with GELU between them, four times as wide; each behind a
-// LayerNorm and added to what came in. Parts are called as in torchvision's EncoderBlock.
+// LayerNorm, thinned by dropout and added to what came in. Parts are called as in torchvision's
+// EncoderBlock.
 class AttentionBlock : public torch::nn::Module {
  public:
   explicit AttentionBlock(const AttentionShape& shape);
@@ -42,6 +46,7 @@ class AttentionBlock : public torch::nn::Module {
   torch::nn::LayerNorm ln_2_{nullptr};
   torch::nn::Linear widen_{nullptr};
   torch::nn::Linear narrow_{nullptr};
+  std::shared_ptr<Dropout> dropout_;
 };
 
 torch::nn::LayerNorm layer_norm(int width);

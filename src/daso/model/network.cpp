@@ -7,6 +7,7 @@
 #include "daso/base/error.h"
 #include "daso/base/text.h"
 #include "daso/model/architectures.h"
+#include "daso/model/dropout.h"
 
 namespace daso {
 namespace {
@@ -112,6 +113,12 @@ std::string usual_optimizer(const std::string& name) {
   return entry_of(name).attention ? "adamw" : "sgd";
 }
 
+void check_dropout(const std::string& name, double chance) {
+  require(chance >= 0 && chance < 1, "--dropout must be in 0 ... below 1, got {}", chance);
+  require(chance == 0 || entry_of(name).attention,
+          "--dropout changes nothing here: it is for --model transformer and vit-tiny");
+}
+
 std::shared_ptr<Network> make_network(const NetworkOptions& options) {
   const Entry& entry = entry_of(options.name);
   require(entry.text == options.text, "model '{}' is for {}, the data holds {}; take {}",
@@ -119,12 +126,15 @@ std::shared_ptr<Network> make_network(const NetworkOptions& options) {
           options.text ? "--model transformer" : "another model, or --data text:FILE");
   check_range("width", options.width, 1);
   check_range("classes", options.classes, 2);
+  check_dropout(options.name, options.dropout);
   if (entry.text) {
     check_sizes(options.transformer);
   } else {
     check_image(entry, options);
   }
-  return entry.make(options);
+  auto network = entry.make(options);
+  draw_dropout(*network, {});  // or all layers would draw alike
+  return network;
 }
 
 }  // namespace daso

@@ -26,6 +26,7 @@ struct NetworkOptions {
   int width = 32;
   int classes = 10;
   TransformerSizes transformer = {};
+  double dropout = 0;  // in training, of networks of attention: the chance of a value to be 0
 };
 
 // mlp, cnn, resnet20 ...
@@ -34,8 +35,12 @@ std::vector<std::string> network_names();
 // The optimizer that a network is usually trained with: sgd, or adamw for those of attention.
 std::string usual_optimizer(const std::string& name);
 
-// Parameters come from LibTorch's default generator. Throws ConfigError for an unknown name (with
-// the nearest one) and for an input that is too small for the network or not of its kind.
+// Throws ConfigError for a chance outside 0 ... below 1 and for a network that has no dropout.
+void check_dropout(const std::string& name, double chance);
+
+// Parameters come from LibTorch's default generator; what dropout draws does not, see dropout.h.
+// Throws ConfigError for an unknown name (with the nearest one) and for an input that is too small
+// for the network or not of its kind.
 std::shared_ptr<Network> make_network(const NetworkOptions& options);
 
 }  // namespace daso

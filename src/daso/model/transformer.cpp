@@ -20,10 +20,12 @@ class Transformer : public Network {
     places_ = register_parameter("position_embedding", at::empty({options.width, sizes.embedding}));
     tokens_ =
         register_module("token_embedding", torch::nn::Embedding(options.classes, sizes.embedding));
+    dropout_ = register_module("dropout", std::make_shared<Dropout>(options.dropout));
     const auto layers = register_module("layers", torch::nn::ModuleList());
+    const AttentionShape shape{
+        .width = sizes.embedding, .heads = sizes.heads, .causal = true, .dropout = options.dropout};
     for (int i = 0; i < sizes.layers; ++i) {
-      blocks_.push_back(std::make_shared<AttentionBlock>(
-          AttentionShape{.width = sizes.embedding, .heads = sizes.heads, .causal = true}));
+      blocks_.push_back(std::make_shared<AttentionBlock>(shape));
       layers->push_back(blocks_.back());
     }
     norm_ = register_module("norm", layer_norm(sizes.embedding));
@@ -31,7 +33,7 @@ class Transformer : public Network {
   }
 
   at::Tensor forward(const at::Tensor& tokens) override {
-    at::Tensor sequence = tokens_(tokens) + places_.narrow(0, 0, tokens.size(1));
+    at::Tensor sequence = dropout_->forward(tokens_(tokens) + places_.narrow(0, 0, tokens.size(1)));
     for (const auto& block : blocks_) sequence = block->forward(sequence);
     return at::linear(norm_(sequence), tokens_->weight);
   }
@@ -39,6 +41,7 @@ class Transformer : public Network {
  private:
   at::Tensor places_;
   torch::nn::Embedding tokens_{nullptr};
+  std::shared_ptr<Dropout> dropout_;
   std::vector<std::shared_ptr<AttentionBlock>> blocks_;
   torch::nn::LayerNorm norm_{nullptr};
 };

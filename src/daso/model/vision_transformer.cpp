@@ -43,7 +43,7 @@ class VisionTransformer : public Network {
         "conv_proj",
         torch::nn::Conv2d(
             torch::nn::Conv2dOptions(options.channels, kShape.width, patch).stride(patch)));
-    add_encoder(patches_of(options) + 1);
+    add_encoder(patches_of(options) + 1, options.dropout);
     const auto heads = register_module("heads", std::make_shared<torch::nn::Module>("heads"));
     head_ = heads->register_module("head", torch::nn::Linear(kShape.width, options.classes));
     initialise_attention(*this, kLayers);
@@ -51,21 +51,24 @@ class VisionTransformer : public Network {
 
   at::Tensor forward(const at::Tensor& images) override {
     const at::Tensor patches = conv_proj_(images).flatten(/*start_dim=*/2).transpose(1, 2);
-    at::Tensor sequence =
-        at::cat({class_token_.expand({images.size(0), -1, -1}), patches}, /*dim=*/1) + places_;
+    at::Tensor sequence = dropout_->forward(
+        at::cat({class_token_.expand({images.size(0), -1, -1}), patches}, /*dim=*/1) + places_);
     for (const auto& block : blocks_) sequence = block->forward(sequence);
     return head_(ln_(sequence.select(/*dim=*/1, 0)));
   }
 
  private:
-  void add_encoder(std::int64_t places) {
+  void add_encoder(std::int64_t places, double dropout) {
     const auto encoder = register_module("encoder", std::make_shared<torch::nn::Module>("encoder"));
     places_ = encoder->register_parameter("pos_embedding", at::empty({1, places, kShape.width}));
+    dropout_ = encoder->register_module("dropout", std::make_shared<Dropout>(dropout));
+    AttentionShape shape = kShape;
+    shape.dropout = dropout;
     const auto layers =
         encoder->register_module("layers", std::make_shared<torch::nn::Module>("layers"));
     for (int i = 0; i < kLayers; ++i) {
       blocks_.push_back(layers->register_module(fmt::format("encoder_layer_{}", i),
-                                                std::make_shared<AttentionBlock>(kShape)));
+                                                std::make_shared<AttentionBlock>(shape)));
     }
     ln_ = encoder->register_module("ln", layer_norm(kShape.width));
   }
@@ -73,6 +76,7 @@ class VisionTransformer : public Network {
   at::Tensor class_token_;
   torch::nn::Conv2d conv_proj_{nullptr};
   at::Tensor places_;
+  std::shared_ptr<Dropout> dropout_;
   std::vector<std::shared_ptr<AttentionBlock>> blocks_;
   torch::nn::LayerNorm ln_{nullptr};
   torch::nn::Linear head_{nullptr};

@@ -155,6 +155,7 @@ void validate(const TrainOptions& options) {
   known("--strategy", options.strategy, strategy_names());
   known("--preset", options.preset, {"default", "paper"});
   known("--model", options.model, network_names());
+  check_dropout(options.model, options.dropout);
   rate_options(options, 1, 1);  // whatever the number of ranks and steps
   optimizer_options(options);
   // Whatever the number of nodes.

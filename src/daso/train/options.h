@@ -44,6 +44,7 @@ struct TrainOptions {
   std::optional<int> layers;  // of a transformer, as are the next two
   std::optional<int> embedding;
   std::optional<int> heads;
+  double dropout = 0;               // of a transformer or vit-tiny
   std::string init;                 // safetensors; empty: by the seed
   std::vector<std::string> freeze;  // beginnings of the names of parameters that stay as they are
   int epochs = 6;

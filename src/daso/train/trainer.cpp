@@ -11,6 +11,7 @@
 #include "daso/base/cpu.h"
 #include "daso/base/error.h"
 #include "daso/model/batch_norm.h"
+#include "daso/model/dropout.h"
 #include "daso/model/freeze.h"
 #include "daso/model/safetensors.h"
 #include "daso/optim/clip.h"
@@ -35,7 +36,8 @@ std::shared_ptr<Network> network_for(const TrainOptions& options, const Dataset&
                                .height = shape.height,
                                .width = shape.width,
                                .classes = data.classes(),
-                               .transformer = transformer_sizes(options)});
+                               .transformer = transformer_sizes(options),
+                               .dropout = options.dropout});
   freeze(*network, options.freeze);
   return network;
 }
@@ -175,6 +177,10 @@ double Trainer::Body::train_batch(const Batch& batch, const When& when) {
   double sum = 0;
   for (int i = 0; i < options.accumulate; ++i) {
     if (i + 1 == options.accumulate) strategy->begin_backward(when);
+    if (options.dropout > 0) {
+      draw_dropout(*network,
+                   {.seed = options.seed, .rank = world.rank(), .step = when.step, .part = i});
+    }
     std::optional<Span> span(std::in_place, timeline, Track::kTraining, "forward", when.step);
     const at::Tensor scores = scores_of(batch.inputs.narrow(0, i * part, part));
     const at::Tensor mean =
