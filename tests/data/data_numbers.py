@@ -1,16 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The permutation of an epoch and the images of synthetic data, written a second time, from their
-description alone and in Python's whole numbers. Its output is what data_numbers_test.cpp expects.
+"""The permutation of an epoch, the images of synthetic data and random crops, written a second time,
+from their description alone and in Python's whole and decimal numbers. Its output is what
+data_numbers_test.cpp expects.
 
 Run as: python3 tests/data/data_numbers.py > tests/data/data_numbers.json
 """
 import json
+from decimal import Decimal
 
 WORD = 2**64 - 1
 GOLDEN = 0x9E3779B97F4A7C15
 UNIT = 256
 PATTERNS, GRID, AMPLITUDE, SHIFT = 2, 6, 96, 6
 NOISE = 0.25  # where --data says nothing else
+TRIES = 10  # of a crop
 ORDER, PATTERN, TRAIN, TEST = 1, 2, 3, 4  # purposes of random numbers
 
 
@@ -37,6 +40,9 @@ class Stream:
 
     def around(self, reach):
         return self.below(2 * reach + 1) - reach
+
+    def fraction(self):
+        return Decimal(self.next() >> 11) / 2**53
 
 
 def toward_zero(a, b):
@@ -97,6 +103,23 @@ def image(purpose, index, classes, size, channels, noise, seed):
     return label, values
 
 
+def crop(width, height, random):
+    """Left, top, width and height, in 28 digits."""
+    for _ in range(TRIES):
+        area = width * height * (Decimal("0.08") + Decimal("0.92") * random.fraction())
+        ratio = Decimal("0.75") * (Decimal(16) / 9) ** random.fraction()  # 3 : 4 ... 4 : 3
+        across, down = round((area * ratio).sqrt()), round((area / ratio).sqrt())
+        if 1 <= across <= width and 1 <= down <= height:
+            top = random.below(height - down + 1)
+            return [random.below(width - across + 1), top, across, down]
+    raise ValueError(f"no crop fits into {width} x {height}")
+
+
+def crops(width, height, seed):
+    return {"width": width, "height": height, "seed": seed,
+            "crops": [crop(width, height, Stream(seed, number)) for number in range(6)]}
+
+
 def fnv(values):
     digest = 14695981039346656037
     for value in values:
@@ -119,7 +142,8 @@ def main():
     images.append(synthetic("synthetic", TEST, 1023))
     images.append(synthetic("synthetic:seed=77,noise=0.35,classes=3,size=20,channels=2", TEST, 8,
                             seed=77, noise=0.35, classes=3, size=20, channels=2))
-    print(json.dumps({"orders": orders, "images": images}, indent=1))
+    drawn = [crops(*case) for case in ((500, 375, 1), (375, 500, 2), (61, 64, 3), (4000, 1500, 4))]
+    print(json.dumps({"orders": orders, "images": images, "crops": drawn}, indent=1))
 
 
 if __name__ == "__main__":

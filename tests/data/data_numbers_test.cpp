@@ -2,12 +2,15 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdint>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "daso/base/random.h"
 #include "daso/base/text.h"
+#include "daso/data/crop.h"
 #include "daso/data/dataset.h"
 #include "daso/data/shard.h"
 
@@ -54,6 +57,22 @@ TEST(DataNumbers, ImagesAreThoseOfTheSecondProgram) {
       EXPECT_EQ(static_cast<unsigned char>(bytes[i]), one.at("first")[i].get<int>());
     }
     EXPECT_EQ(digest(bytes), one.at("digest").get<std::string>());
+  }
+}
+
+TEST(DataNumbers, CropsAreThoseOfTheSecondProgram) {
+  const json drawn = numbers().at("crops");
+  ASSERT_GE(drawn.size(), 4U);
+  for (const json& one : drawn) {
+    const auto seed = one.at("seed").get<std::uint64_t>();
+    const json& crops = one.at("crops");
+    ASSERT_GE(crops.size(), 6U);
+    for (std::uint64_t number = 0; number < crops.size(); ++number) {
+      const Rectangle crop =
+          draw_crop(one.at("width"), one.at("height"), RandomStream{seed, number});
+      const std::vector<int> found = {crop.left, crop.top, crop.width, crop.height};
+      EXPECT_EQ(found, crops[number].get<std::vector<int>>()) << seed << " " << number;
+    }
   }
 }
 

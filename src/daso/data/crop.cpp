@@ -5,6 +5,8 @@
 #include <cmath>
 #include <initializer_list>
 
+#include "daso/base/power.h"
+
 namespace daso {
 namespace {
 
@@ -47,9 +49,9 @@ Rectangle draw_crop(int width, int height, RandomStream random) {
   const double area = static_cast<double>(width) * height;
   for (int i = 0; i < kTries; ++i) {
     const double wanted = area * (kLeastArea + (1 - kLeastArea) * random.fraction());
-    const double log_least = std::log(kLeastRatio);
-    const double log_ratio = log_least + (std::log(kMostRatio) - log_least) * random.fraction();
-    const double ratio = std::exp(log_ratio);
+    // Evenly between the logarithms of the two, without std::log and std::exp, whose last bits may
+    // differ from machine to machine.
+    const double ratio = kLeastRatio * real_power(kMostRatio / kLeastRatio, random.fraction());
     const int w = rounded(std::sqrt(wanted * ratio));
     const int h = rounded(std::sqrt(wanted / ratio));
     if (w < 1 || w > width || h < 1 || h > height) continue;

@@ -19,7 +19,8 @@ struct Cut {
 
 // Inception's crop: an area of 0.08 ... 1 of the image's, width : height from 3 : 4 to 4 : 3 on a
 // logarithmic scale, anywhere. Where ten draws do not fit into the image, the largest in its centre
-// that has such a ratio. As torchvision's RandomResizedCrop defines it.
+// that has such a ratio. As torchvision's RandomResizedCrop defines it, and the same on every
+// machine.
 Rectangle draw_crop(int width, int height, RandomStream random);
 
 // The crop alone.

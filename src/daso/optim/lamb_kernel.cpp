@@ -5,8 +5,8 @@
 
 #include "daso/base/error.h"
 #include "daso/base/kernel_versions.h"
+#include "daso/base/power.h"
 #include "daso/optim/lamb_loop.h"
-#include "daso/optim/power.h"
 
 namespace daso {
 namespace {

@@ -5,8 +5,8 @@
 #include <cmath>
 
 #include "daso/base/error.h"
+#include "daso/base/power.h"
 #include "daso/optim/cosine.h"
-#include "daso/optim/power.h"
 
 namespace daso {
 namespace {
