@@ -66,7 +66,7 @@ TEST(Utf8, RefusesWhatUnicodeDoesNotAllow) {
   };
   for (const Bytes& one : broken) {
     Bytes bytes = {'a', 0xc3, 0xa4};  // good ones before it
-    bytes.insert(bytes.end(), one.begin(), one.end());
+    for (const std::uint8_t byte : one) bytes.push_back(byte);
     const std::string message = refusal([&] { decode_utf8(bytes, "file.txt"); });
     EXPECT_NE(message.find("file.txt: byte 3 (0x"), std::string::npos) << message;
   }
