@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """bench/compare_peers: with a stand-in for daso, with real ranks, and on a cluster (needs root).
 
-Run as: compare_peers_test.py DASO CLASS...
+Run as: compare_peers_test.py DASO PYTHON_WITH_TORCH CLASS...
 """
 import json
 import pathlib
@@ -12,7 +12,7 @@ import tempfile
 import time
 import unittest
 
-DASO = sys.argv[1]
+DASO, PYTHON = sys.argv[1:3]
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 TOOL = str(ROOT / "bench" / "compare_peers")
 LIMIT = 100  # seconds, of everything that should take much less
@@ -40,7 +40,7 @@ class CompareCase(unittest.TestCase):
         self.addCleanup(scratch.cleanup)
         self.folder = pathlib.Path(scratch.name)
         self.results = self.folder / "results.json"
-        self.words = ["--results", str(self.results), "--python", sys.executable]
+        self.words = ["--results", str(self.results), "--python", PYTHON]
 
     def stand_in(self, text: str) -> str:
         program = self.folder / "daso"
@@ -100,6 +100,15 @@ class WithStandIn(CompareCase):
             _, error = self.call("--daso", daso, *words, expect=2)
             self.assertIn(reason, error)
         self.assertFalse((self.folder / "calls").exists())
+
+    def test_peers_need_a_python_with_pytorch(self):
+        words = ["--daso", self.stand_in(FAIL), "--python", self.stand_in(FAIL), "--parts"]
+        for parts in (["base", "--candidates", "node,ddp"], ["base", "--candidates", "post-local"],
+                      ["accuracy"]):
+            _, error = self.call(*words, *parts, expect=2)
+            self.assertIn("has no PyTorch", error)
+        # Ours alone do not: this fails only when it runs.
+        self.call(*words, "scaling", expect=1)
 
     def test_the_list_names_all_parts(self):
         shown, _ = self.call("--list")
@@ -168,9 +177,8 @@ class OnCluster(CompareCase):
             running.unlink()
 
     def test_real_ranks_of_ours_and_of_ddp(self):
-        python = str(ROOT / ".venv" / "bin" / "python3")
-        self.call("--daso", DASO, "--python", python, "--parts", "nodes-2", "--candidates",
-                  "node,daso,ddp-1mb", "--rounds", "1")
+        self.call("--daso", DASO, "--parts", "nodes-2", "--candidates", "node,daso,ddp-1mb",
+                  "--rounds", "1")
         found = {one["candidate"]: one
                  for one in json.loads(self.results.read_text())["nodes-2"]["results"]}
         for one in found.values():
@@ -180,4 +188,4 @@ class OnCluster(CompareCase):
 
 
 if __name__ == "__main__":
-    unittest.main(argv=[sys.argv[0], *sys.argv[2:]])
+    unittest.main(argv=[sys.argv[0], *sys.argv[3:]])
