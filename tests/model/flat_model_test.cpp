@@ -152,6 +152,20 @@ TEST(FlatModel, NoticesBuffersThatWereReplaced) {
   EXPECT_THROW(flat.check(), Error);
 }
 
+TEST(FlatModel, NamesEveryTensorOfTheModule) {
+  const auto module = zoo();
+  const FlatModel flat(module);
+  const std::map<std::string, at::Tensor> parameters = flat.named_parameters();
+  EXPECT_EQ(parameters.size(), 11U);  // two of each of the four layers, and three
+  EXPECT_TRUE(parameters.at("frozen.bias").is_same(module->frozen->bias));
+  EXPECT_TRUE(parameters.at("tied").is_same(module->tied));
+  EXPECT_TRUE(parameters.at("head.weight").is_same(module->tied));
+  const std::map<std::string, at::Tensor> buffers = flat.named_buffers();
+  EXPECT_EQ(buffers.size(), 3U);
+  EXPECT_TRUE(buffers.at("norm.running_mean").is_same(module->norm->running_mean));
+  EXPECT_TRUE(buffers.at("norm.num_batches_tracked").is_same(module->norm->num_batches_tracked));
+}
+
 TEST(FlatModel, LoadsIntoItsViews) {
   const auto module = zoo();
   FlatModel flat(module);

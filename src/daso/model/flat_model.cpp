@@ -32,6 +32,13 @@ Named in_layout_order(const torch::OrderedDict<std::string, at::Tensor>& registe
   return tensors;
 }
 
+std::map<std::string, at::Tensor> by_name(
+    const torch::OrderedDict<std::string, at::Tensor>& registered) {
+  std::map<std::string, at::Tensor> tensors;
+  for (const auto& item : registered) tensors[item.key()] = item.value();
+  return tensors;
+}
+
 Named trainable(const torch::nn::Module& module) {
   Named tensors = in_layout_order(module.named_parameters());
   std::erase_if(tensors, [](const auto& entry) { return !entry.second.requires_grad(); });
@@ -131,6 +138,14 @@ std::vector<at::Tensor> FlatModel::others() const {
   return tensors;
 }
 
+std::map<std::string, at::Tensor> FlatModel::named_parameters() const {
+  return by_name(module_->named_parameters());
+}
+
+std::map<std::string, at::Tensor> FlatModel::named_buffers() const {
+  return by_name(module_->named_buffers());
+}
+
 void FlatModel::zero_gradients() { gradients_.zero_(); }
 
 void FlatModel::check() const {
@@ -154,9 +169,8 @@ void FlatModel::check() const {
 }
 
 void FlatModel::load(const std::map<std::string, at::Tensor>& tensors) {
-  std::map<std::string, at::Tensor> own;
-  for (const auto& item : module_->named_parameters()) own[item.key()] = item.value();
-  for (const auto& item : module_->named_buffers()) own[item.key()] = item.value();
+  std::map<std::string, at::Tensor> own = named_parameters();
+  own.merge(named_buffers());
   for (const auto& [name, tensor] : tensors) {
     const auto place = own.find(name);
     require(place != own.end(), "there is no tensor '{}' in the model; it was made for another one",

@@ -56,6 +56,11 @@ class FlatModel {
   // The module's other tensors: frozen parameters and integer buffers.
   std::vector<at::Tensor> others() const;
 
+  // All of the module's tensors by their names, as load() takes them: frozen and integer ones
+  // included, and not copies.
+  std::map<std::string, at::Tensor> named_parameters() const;
+  std::map<std::string, at::Tensor> named_buffers() const;
+
   // Zeroes in place; the module's zero_grad() would drop the views.
   void zero_gradients();
 

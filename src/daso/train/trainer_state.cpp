@@ -16,9 +16,9 @@ namespace {
 namespace fs = std::filesystem;
 
 // Its own copy of each.
-State copies_of(const torch::OrderedDict<std::string, at::Tensor>& tensors) {
+State copies_of(const State& tensors) {
   State copies;
-  for (const auto& item : tensors) copies[item.key()] = item.value().detach().clone();
+  for (const auto& [name, tensor] : tensors) copies[name] = tensor.detach().clone();
   return copies;
 }
 
@@ -36,11 +36,11 @@ void Trainer::Body::checkpoint(RunPlace at) {
   strategy->settle();
   // With `none` every rank trains a model of its own.
   State& trained = options.strategy == "none" ? state.own : state.common;
-  add_section(trained, "model.", copies_of(network->named_parameters()));
+  add_section(trained, "model.", copies_of(model.named_parameters()));
   add_section(trained, "optimizer.", optimizer->state());
   if (scaler) add_section(trained, "scaler.", scaler->state());
   add_section(state.common, "input.", state_of(input()));
-  add_section(state.own, "model.", copies_of(network->named_buffers()));
+  add_section(state.own, "model.", copies_of(model.named_buffers()));
   add_section(state.own, "strategy.", strategy->state());
   add_section(state.own, "run.", state_of(tally));
   checkpoints.write(std::move(state));
@@ -110,8 +110,8 @@ void Trainer::Body::keep_if_best() {
   if (tally.score.accuracy <= tally.best_accuracy) return;
   tally.best_accuracy = tally.score.accuracy;
   if (world.rank() != 0) return;
-  State tensors = copies_of(network->named_parameters());
-  tensors.merge(copies_of(network->named_buffers()));
+  State tensors = copies_of(model.named_parameters());
+  tensors.merge(copies_of(model.named_buffers()));
   try {
     write_tensors(options.out / "best.safetensors", tensors);
   } catch (const std::exception& error) {  // a full disk, as for checkpoints
