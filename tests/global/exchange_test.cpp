@@ -4,7 +4,7 @@
 #include <ATen/ATen.h>
 #include <c10/core/CPUAllocator.h>
 #include <gtest/gtest.h>
-#include <torch/nn.h>
+#include <torch/nn/modules/linear.h>
 
 #include <atomic>
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daso/local/gradient_sync.h"
 
+#include <ATen/ATen.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <torch/nn.h>
+#include <torch/nn/modules/linear.h>
 
 #include <limits>
 #include <numeric>
