@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <fstream>
+#include <utility>
 
 #include "cli/command.h"
 #include "cli/config_file.h"

@@ -3,10 +3,13 @@
 
 #include <fmt/ranges.h>
 
+#include <array>
+#include <functional>
+
 #include "cli/flags.h"
 #include "cli/numbers.h"
 #include "daso/base/error.h"
-#include "daso/model/network.h"
+#include "daso/model/make_network.h"
 
 namespace daso {
 namespace {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include <tuple>
+
 #include "daso/base/error.h"
 #include "runs.h"
 #include "scratch_folder.h"

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daso/train/trainer.h"
 
+#include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <map>
 #include <random>
 #include <thread>

@@ -4,9 +4,9 @@
 #include <array>
 #include <memory>
 
-#include "daso/model/network.h"
+#include "daso/model/make_network.h"
 
-// The networks by name, for the table in network.cpp, which has checked the options.
+// The networks by name, for the table in make_network.cpp, which has checked the options.
 namespace daso {
 
 std::shared_ptr<Network> make_mlp(const NetworkOptions& options);

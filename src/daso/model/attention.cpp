@@ -60,6 +60,7 @@ void initialise_attention(torch::nn::Module& module, int blocks) {
       parameter.zero_();
     }
   }
+  draw_dropout(module, {});  // or all layers would draw alike
 }
 
 }  // namespace daso

@@ -54,7 +54,7 @@ torch::nn::LayerNorm layer_norm(int width);
 // Draws all weights as GPT-2 does: normal with deviation 0.02, biases 0, norms as they are. What
 // a block adds to its input is drawn smaller by sqrt(2 * blocks), so that their sum does not grow
 // with the number of blocks (Radford et al., Language Models are Unsupervised Multitask Learners,
-// 2019, section 2.3).
+// 2019, section 2.3). Dropout layers draw as of the first pass.
 void initialise_attention(torch::nn::Module& module, int blocks);
 
 }  // namespace daso

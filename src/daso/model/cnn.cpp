@@ -5,6 +5,7 @@
 #include "daso/model/architectures.h"
 #include "daso/model/batch_norm.h"
 #include "daso/model/layers.h"
+#include "daso/model/network.h"
 
 namespace daso {
 namespace {

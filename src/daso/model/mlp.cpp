@@ -3,6 +3,7 @@
 #include <torch/nn/modules/linear.h>
 
 #include "daso/model/architectures.h"
+#include "daso/model/network.h"
 
 namespace daso {
 namespace {

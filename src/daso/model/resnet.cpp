@@ -4,6 +4,7 @@
 #include <torch/nn/modules/linear.h>
 
 #include "daso/model/architectures.h"
+#include "daso/model/network.h"
 #include "daso/model/residual_block.h"
 
 namespace daso {

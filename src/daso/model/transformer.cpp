@@ -6,6 +6,7 @@
 
 #include "daso/model/architectures.h"
 #include "daso/model/attention.h"
+#include "daso/model/network.h"
 
 namespace daso {
 namespace {

@@ -8,6 +8,7 @@
 #include "daso/base/error.h"
 #include "daso/model/architectures.h"
 #include "daso/model/attention.h"
+#include "daso/model/network.h"
 
 namespace daso {
 namespace {

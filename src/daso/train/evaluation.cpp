@@ -3,6 +3,10 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
+
+#include "daso/model/network.h"
+
 namespace daso {
 
 Score evaluate(Network& network, EvaluationLoader& own_part, Communicator& ranks, Seconds limit) {

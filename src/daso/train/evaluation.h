@@ -3,9 +3,10 @@
 
 #include "daso/comm/world.h"
 #include "daso/data/evaluation_loader.h"
-#include "daso/model/network.h"
 
 namespace daso {
+
+class Network;  // in network.h
 
 struct Score {
   double loss = 0;          // mean over the labels, in nats; a text has one at each place

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daso/train/options.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
 
 #include "daso/base/error.h"
 #include "daso/base/text.h"
-#include "daso/model/network.h"
+#include "daso/model/make_network.h"
 
 namespace daso {
 namespace {

@@ -7,6 +7,7 @@
 
 #include "daso/base/error.h"
 #include "daso/model/flat_model.h"
+#include "daso/model/network.h"
 #include "daso/model/safetensors.h"
 #include "daso/optim/ema.h"
 #include "daso/train/checkpoint.h"

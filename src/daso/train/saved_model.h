@@ -4,13 +4,16 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "daso/data/loader.h"
-#include "daso/model/network.h"
 #include "daso/model/state.h"
+#include "daso/model/transformer_sizes.h"
 
 namespace daso {
+
+class Network;  // in network.h
 
 // What a network expects at its input, how many classes it tells apart, and its sizes where they
 // are asked for.

@@ -3,7 +3,6 @@
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
-#include <torch/utils.h>
 
 #include <cmath>
 #include <mutex>
@@ -13,6 +12,7 @@
 #include "daso/model/batch_norm.h"
 #include "daso/model/dropout.h"
 #include "daso/model/freeze.h"
+#include "daso/model/network.h"
 #include "daso/model/safetensors.h"
 #include "daso/optim/clip.h"
 #include "daso/optim/ema.h"
@@ -28,7 +28,7 @@ std::shared_ptr<Network> network_for(const TrainOptions& options, const Dataset&
   // Ranks that are threads share LibTorch's generator.
   static std::mutex mutex;
   const std::lock_guard lock(mutex);
-  torch::manual_seed(options.seed);
+  at::manual_seed(options.seed);
   const InputShape shape = data.shape();
   auto network = make_network({.name = options.model,
                                .text = shape.kind == InputKind::kText,

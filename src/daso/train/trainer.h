@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "daso/comm/world.h"
 #include "daso/model/flat_model.h"
-#include "daso/model/network.h"
 #include "daso/train/checkpoint.h"
 #include "daso/train/control.h"
 #include "daso/train/evaluation.h"

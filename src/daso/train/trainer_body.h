@@ -20,6 +20,7 @@
 namespace daso {
 
 struct ModelInput;
+class Network;
 
 // What a Trainer has: the loop in trainer.cpp, what a checkpoint keeps in trainer_state.cpp, what
 // people see in trainer_progress.cpp.

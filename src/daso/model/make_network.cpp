@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daso/model/network.h"
+#include "daso/model/make_network.h"
 
 #include <algorithm>
 #include <array>
+#include <optional>
 
 #include "daso/base/error.h"
 #include "daso/base/text.h"
 #include "daso/model/architectures.h"
-#include "daso/model/dropout.h"
 
 namespace daso {
 namespace {
@@ -132,9 +132,7 @@ std::shared_ptr<Network> make_network(const NetworkOptions& options) {
   } else {
     check_image(entry, options);
   }
-  auto network = entry.make(options);
-  draw_dropout(*network, {});  // or all layers would draw alike
-  return network;
+  return entry.make(options);
 }
 
 }  // namespace daso
