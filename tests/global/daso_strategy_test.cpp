@@ -28,7 +28,7 @@ TEST(Daso, KeepsTheProgressThatItsRuleKeeps) {
       // is merged by the end of the epoch at the latest.
       const double lost = rule == MergeRule::kPaper ? wait * 3.0 / (2.0 * wait + 3.0) : 0;
       const double steps = kRounds * kSkip + 1 - kRounds * lost;
-      const FlatModel start(std::make_shared<Weights>(job.sizes));
+      const FlatModel start(Weights(job.sizes).module);
       for (const at::Tensor& result : results_of(job)) {
         const at::Tensor moved = (start.parameters() - result).narrow(0, 0, start.elements());
         EXPECT_LT((moved - 0.1 * steps).abs().max().item<double>(), 2e-5) << wait;

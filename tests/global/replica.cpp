@@ -2,6 +2,7 @@
 #include "replica.h"
 
 #include <fmt/format.h>
+#include <torch/nn/module.h>
 
 namespace daso::test {
 namespace {
@@ -10,10 +11,11 @@ double constant_rate(std::int64_t) { return 0.1; }
 
 }  // namespace
 
-Weights::Weights(const std::vector<std::int64_t>& sizes) {
+Weights::Weights(const std::vector<std::int64_t>& sizes)
+    : module(std::make_shared<torch::nn::Module>("Weights")) {
   for (std::size_t i = 0; i < sizes.size(); ++i) {
-    tensors.push_back(
-        register_parameter(fmt::format("w{}", i), at::sin(at::arange(sizes[i], at::kFloat))));
+    const at::Tensor values = at::sin(at::arange(sizes[i], at::kFloat));
+    tensors.push_back(module->register_parameter(fmt::format("w{}", i), values));
   }
 }
 
@@ -38,8 +40,8 @@ RankOptions ranks_of(const Job& job) {
 }
 
 Replica::Replica(World& world, const Job& job)
-    : weights(std::make_shared<Weights>(job.sizes)),
-      model(weights),
+    : weights(job.sizes),
+      model(weights.module),
       optimizer(model, {.momentum = job.momentum}),
       strategy(make_strategy(world, model, optimizer, job.options)),
       rank(world.rank()) {}
@@ -48,7 +50,7 @@ void Replica::step(const Job& job, const When& when) {
   model.zero_gradients();
   strategy->begin_backward(when);
   at::Tensor loss = at::zeros({});
-  for (const at::Tensor& tensor : weights->tensors) {
+  for (const at::Tensor& tensor : weights.tensors) {
     loss = loss + (tensor * job.gradient(tensor.detach(), rank, when.step)).sum();
   }
   loss.backward();

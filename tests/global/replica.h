@@ -2,7 +2,6 @@
 #pragma once
 
 #include <ATen/ATen.h>
-#include <torch/nn/module.h>
 
 #include <functional>
 #include <memory>
@@ -17,8 +16,11 @@
 // what one process gets that does the work of all ranks.
 namespace daso::test {
 
-struct Weights : torch::nn::Module {
+// A module for a FlatModel, and its tensors: w0, w1 ...
+struct Weights {
   explicit Weights(const std::vector<std::int64_t>& sizes);
+
+  std::shared_ptr<torch::nn::Module> module;
   std::vector<at::Tensor> tensors;
 };
 
@@ -49,7 +51,7 @@ struct Replica {
 
   void step(const Job& job, const When& when);
 
-  std::shared_ptr<Weights> weights;
+  Weights weights;
   FlatModel model;
   Sgd optimizer;
   std::unique_ptr<Strategy> strategy;

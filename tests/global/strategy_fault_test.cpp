@@ -68,7 +68,7 @@ TEST(Daso, FindsABitFlippedInANodesAnchor) {
 TEST(Daso, FindsABitFlippedInOneRanksParameters) {
   Job job = job_of("daso");
   const auto errors = errors_of(job, [](World& world, Replica& replica, const When& when) {
-    if (when.step == 3 && world.rank() == 2) flip_lowest_bit(replica.weights->tensors[2], 5);
+    if (when.step == 3 && world.rank() == 2) flip_lowest_bit(replica.weights.tensors[2], 5);
   });
   expect_all_name(errors, {"'w2'", "rank 3 differs from that on rank 2"});
 }

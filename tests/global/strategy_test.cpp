@@ -156,7 +156,7 @@ TEST(Strategy, WarnsOfAdamw) {
   const Job job = job_of("daso");
   testing::internal::CaptureStderr();
   run_ranks({.ranks = 2, .nodes = {"a", "b"}}, [&](World& world) {
-    FlatModel model(std::make_shared<Weights>(job.sizes));
+    FlatModel model(Weights(job.sizes).module);
     NamedAdamw optimizer(model, {});
     make_strategy(world, model, optimizer, job.options);
   });

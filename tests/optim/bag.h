@@ -2,27 +2,25 @@
 #pragma once
 
 #include <ATen/ATen.h>
-#include <torch/nn/module.h>
 
-#include <algorithm>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "daso/model/flat_model.h"
 
 namespace daso {
 
-// A module of named parameters and nothing else.
-struct Bag : torch::nn::Module {
-  explicit Bag(const std::vector<std::pair<std::string, std::vector<std::int64_t>>>& shapes) {
-    for (const auto& [name, shape] : shapes) {
-      std::string flat = name;
-      std::replace(flat.begin(), flat.end(), '.', '_');  // a dot would mean a module
-      tensors[name] = register_parameter(flat, at::zeros(shape));
-    }
-  }
+using Shapes = std::vector<std::pair<std::string, std::vector<std::int64_t>>>;  // by name
+
+// A module of named parameters and nothing else, for a FlatModel, and its tensors. All are 0.
+struct Bag {
+  explicit Bag(const Shapes& shapes);
+
+  std::shared_ptr<torch::nn::Module> module;
   std::map<std::string, at::Tensor> tensors;
 };
 

@@ -52,8 +52,7 @@ TEST(Norm, HasTheSameBitsWithAnyNumberOfThreads) {
 
 // Gradients 3 and 4, else zeros.
 FlatModel five() {
-  FlatModel model(std::make_shared<Bag>(
-      std::vector<std::pair<std::string, std::vector<std::int64_t>>>{{"a", {20}}, {"b", {3, 5}}}));
+  FlatModel model(Bag(Shapes{{"a", {20}}, {"b", {3, 5}}}).module);
   model.gradients()[2] = 3;
   model.gradients()[20] = -4;
   return model;

@@ -19,10 +19,7 @@ namespace {
 
 using Floats = std::vector<float>;
 
-std::shared_ptr<Bag> two_tensors() {
-  using Shapes = std::vector<std::pair<std::string, std::vector<std::int64_t>>>;
-  return std::make_shared<Bag>(Shapes{{"w", {5, 7}}, {"b", {3}}});
-}
+Bag two_tensors() { return Bag(Shapes{{"w", {5, 7}}, {"b", {3}}}); }
 
 TEST(Ema, KeepsLittleWhileItIsYoung) {
   EXPECT_EQ(ema_keep(0.999, 1), 0);
@@ -45,7 +42,7 @@ double average_of_the_first(int n) {
 
 // Gradients of -1 at a rate of 1: the parameters are 1, 2, 3, ...
 TEST(Ema, IsTheWeightedMeanOfAllStates) {
-  FlatModel model(two_tensors());
+  FlatModel model(two_tensors().module);
   const auto optimizer = make_optimizer(model, {.name = "sgd", .ema = 0.5});
   EXPECT_EQ(optimizer->name(), "sgd");
   model.gradients().slice(0, 0, model.elements()).fill_(-1);
@@ -59,7 +56,7 @@ TEST(Ema, IsTheWeightedMeanOfAllStates) {
 
 // What the parameters were when the optimizer was made does not count: they may be loaded later.
 TEST(Ema, BeginsWithTheStateAfterTheFirstStep) {
-  FlatModel model(two_tensors());
+  FlatModel model(two_tensors().module);
   const auto optimizer = make_optimizer(model, {.name = "adamw", .ema = 0.999});
   model.parameters().slice(0, 0, model.elements()).fill_(3);
   model.gradients().slice(0, 0, model.elements()).fill_(1);
@@ -68,7 +65,7 @@ TEST(Ema, BeginsWithTheStateAfterTheFirstStep) {
 }
 
 TEST(Ema, IsOneMoreMomentAndNoneWithoutIt) {
-  FlatModel model(two_tensors());
+  FlatModel model(two_tensors().module);
   const auto with = make_optimizer(model, {.name = "lamb", .ema = 0.9});
   ASSERT_EQ(with->moments().size(), 3U);
   with->moments()[2].fill_(7);  // as an agreement does
@@ -80,17 +77,17 @@ TEST(Ema, IsOneMoreMomentAndNoneWithoutIt) {
 }
 
 TEST(Ema, IsSavedByTheNamesOfTheParameters) {
-  const auto module = two_tensors();
-  FlatModel model(module);
+  const Bag bag = two_tensors();
+  FlatModel model(bag.module);
   const auto optimizer = make_optimizer(model, {.name = "sgd", .momentum = 0.5, .ema = 0.9});
   model.gradients().copy_(at::arange(model.gradients().numel()));
   optimizer->step(1);
   const State state = optimizer->state();
-  EXPECT_TRUE(at::equal(state.at("ema.w"), module->tensors.at("w").detach()));
-  EXPECT_TRUE(at::equal(state.at("ema.b"), module->tensors.at("b").detach()));
+  EXPECT_TRUE(at::equal(state.at("ema.w"), bag.tensors.at("w").detach()));
+  EXPECT_TRUE(at::equal(state.at("ema.b"), bag.tensors.at("b").detach()));
   EXPECT_TRUE(state.contains("sgd.velocity"));
 
-  FlatModel other(two_tensors());
+  FlatModel other(two_tensors().module);
   const auto resumed = make_optimizer(other, {.name = "sgd", .momentum = 0.5, .ema = 0.9});
   resumed->load_state(state);
   const std::int64_t elements = model.elements();
@@ -102,15 +99,15 @@ TEST(Ema, IsSavedByTheNamesOfTheParameters) {
 }
 
 TEST(Ema, ParametersComeBackAfterASwap) {
-  const auto module = two_tensors();
-  FlatModel model(module);
+  const Bag bag = two_tensors();
+  FlatModel model(bag.module);
   model.parameters().fill_(1);
   {
     const Swapped swapped(model, at::full_like(model.parameters(), 2));
-    EXPECT_EQ(module->tensors.at("b")[1].item<float>(), 2);
+    EXPECT_EQ(bag.tensors.at("b")[1].item<float>(), 2);
     model.check();
   }
-  EXPECT_EQ(module->tensors.at("b")[1].item<float>(), 1);
+  EXPECT_EQ(bag.tensors.at("b")[1].item<float>(), 1);
 }
 
 TEST(Ema, EveryInstructionSetGivesTheSameBits) {
@@ -136,7 +133,7 @@ TEST(Ema, EveryInstructionSetGivesTheSameBits) {
 }
 
 TEST(Ema, WrongDecaysAreRefused) {
-  FlatModel model(two_tensors());
+  FlatModel model(two_tensors().module);
   for (const double wrong : {0.0, 1.0, -0.5, 2.0}) {
     EXPECT_THROW(make_optimizer(model, {.name = "sgd", .ema = wrong}), ConfigError) << wrong;
   }

@@ -23,12 +23,11 @@ namespace daso {
 namespace {
 
 // A matrix w of norm 5, and a vector.
-std::shared_ptr<Bag> bag() {
-  using Shapes = std::vector<std::pair<std::string, std::vector<std::int64_t>>>;
-  auto made = std::make_shared<Bag>(Shapes{{"w", {2, 2}}, {"b", {2}}});
+Bag bag() {
+  Bag made(Shapes{{"w", {2, 2}}, {"b", {2}}});
   const at::NoGradGuard no_grad;
-  made->tensors.at("w").copy_(at::tensor({3.0F, 4.0F, 0.0F, 0.0F}).view({2, 2}));
-  made->tensors.at("b").fill_(1);
+  made.tensors.at("w").copy_(at::tensor({3.0F, 4.0F, 0.0F, 0.0F}).view({2, 2}));
+  made.tensors.at("b").fill_(1);
   return made;
 }
 
@@ -39,40 +38,40 @@ Floats floats_of(const Bag& from, const char* name) {
 
 // |w| = 5 and |g| = 10, so a trust of 1/2 gives a ratio of 1/4.
 TEST(Lars, TakesTheRatioOfNormsForMatricesAlone) {
-  const auto module = bag();
-  FlatModel model(module);
-  module->tensors.at("w").grad().copy_(at::tensor({0.0F, 0.0F, 6.0F, 8.0F}).view({2, 2}));
-  module->tensors.at("b").grad().fill_(0.25);
+  const Bag made = bag();
+  FlatModel model(made.module);
+  made.tensors.at("w").grad().copy_(at::tensor({0.0F, 0.0F, 6.0F, 8.0F}).view({2, 2}));
+  made.tensors.at("b").grad().fill_(0.25);
   Lars lars(model, {.momentum = 0, .trust = 0.5, .weight_decay = 0});
   lars.step(2);
-  EXPECT_EQ(floats_of(*module, "w"), (Floats{3, 4, -3, -4}));
-  EXPECT_EQ(floats_of(*module, "b"), (Floats{0.5F, 0.5F}));
+  EXPECT_EQ(floats_of(made, "w"), (Floats{3, 4, -3, -4}));
+  EXPECT_EQ(floats_of(made, "b"), (Floats{0.5F, 0.5F}));
 }
 
 // Decay is part of the norm: 1/2 * 5 / (10 + 1 * 5) = 1/6.
 TEST(Lars, DecayIsPartOfTheNormAndOfTheStep) {
-  const auto module = bag();
-  FlatModel model(module);
-  module->tensors.at("w").grad().copy_(at::tensor({0.0F, 0.0F, 6.0F, 8.0F}).view({2, 2}));
+  const Bag made = bag();
+  FlatModel model(made.module);
+  made.tensors.at("w").grad().copy_(at::tensor({0.0F, 0.0F, 6.0F, 8.0F}).view({2, 2}));
   Lars lars(model, {.momentum = 0, .trust = 0.5, .weight_decay = 1});
   lars.step(3);
-  const Floats w = floats_of(*module, "w");
+  const Floats w = floats_of(made, "w");
   const Floats expected = {1.5F, 2, -3, -4};
   for (std::size_t i = 0; i < 4; ++i) EXPECT_NEAR(w[i], expected[i], 1e-6);
-  EXPECT_EQ(floats_of(*module, "b"), (Floats{1, 1}));  // neither gradient nor decay
+  EXPECT_EQ(floats_of(made, "b"), (Floats{1, 1}));  // neither gradient nor decay
 }
 
 // Without memory of its own u is the sign of the gradient: |u| = 2, and 5 / 2 is the ratio.
 TEST(Lamb, TakesTheRatioOfNormsForMatricesAlone) {
-  const auto module = bag();
-  FlatModel model(module);
+  const Bag made = bag();
+  FlatModel model(made.module);
   model.gradients().fill_(0.5);
   Lamb lamb(model, {.beta1 = 0, .beta2 = 0, .epsilon = 1e-12, .weight_decay = 0});
   lamb.step(0.1);
-  const Floats w = floats_of(*module, "w");
+  const Floats w = floats_of(made, "w");
   const Floats expected = {2.75F, 3.75F, -0.25F, -0.25F};
   for (std::size_t i = 0; i < 4; ++i) EXPECT_NEAR(w[i], expected[i], 1e-6);
-  EXPECT_NEAR(floats_of(*module, "b")[0], 0.9, 1e-6);
+  EXPECT_NEAR(floats_of(made, "b")[0], 0.9, 1e-6);
 }
 
 TEST(Layerwise, WhereANormIsZeroTheRateIsTheLearningRate) {
@@ -80,24 +79,24 @@ TEST(Layerwise, WhereANormIsZeroTheRateIsTheLearningRate) {
   EXPECT_EQ(rate_by_norms(0.5, 0, 4), 0.5F);
   EXPECT_EQ(rate_by_norms(0.5, 3, 0), 0.5F);
   EXPECT_EQ(rate_by_norms(1, 1, 1e-300), std::numeric_limits<float>::max());
-  const auto module = bag();
-  FlatModel model(module);
+  const Bag made = bag();
+  FlatModel model(made.module);
   model.parameters().zero_();
   model.gradients().fill_(1);
   Lars(model, {.momentum = 0}).step(0.25);
-  EXPECT_EQ(floats_of(*module, "w"), Floats(4, -0.25F));
+  EXPECT_EQ(floats_of(made, "w"), Floats(4, -0.25F));
   // A tensor without a gradient decays at the rate itself.
   model.parameters().fill_(1);
   model.gradients().zero_();
   Lars(model, {.momentum = 0, .weight_decay = 0.5}).step(0.5);
-  EXPECT_EQ(floats_of(*module, "w"), Floats(4, 0.75F));
-  EXPECT_EQ(floats_of(*module, "b"), Floats(2, 1));
+  EXPECT_EQ(floats_of(made, "w"), Floats(4, 0.75F));
+  EXPECT_EQ(floats_of(made, "b"), Floats(2, 1));
   Lamb(model, {.weight_decay = 0}).step(0.5);
-  EXPECT_EQ(floats_of(*module, "w"), Floats(4, 0.75F));
+  EXPECT_EQ(floats_of(made, "w"), Floats(4, 0.75F));
 }
 
 TEST(Layerwise, MomentsHaveTheLayoutOfTheParametersAndPaddingStaysZero) {
-  FlatModel model(bag());
+  FlatModel model(bag().module);
   model.gradients().slice(0, 0, model.elements()).fill_(0.5);
   Lars lars(model, {});
   Lamb lamb(model, {.beta1 = 0.5, .beta2 = 0.75});
@@ -116,12 +115,12 @@ TEST(Layerwise, MomentsHaveTheLayoutOfTheParametersAndPaddingStaysZero) {
 
 // As an agreement does: the moments are those of others, in place.
 TEST(Layerwise, StepsFromMomentsThatWereAveraged) {
-  const auto module = bag();
-  FlatModel model(module);
+  const Bag made = bag();
+  FlatModel model(made.module);
   Lars lars(model, {.momentum = 0.5});
   lars.moments()[0].fill_(1);
   lars.step(1);  // without gradients and, for b, without decay
-  EXPECT_EQ(floats_of(*module, "b"), Floats(2, 0.5F));
+  EXPECT_EQ(floats_of(made, "b"), Floats(2, 0.5F));
 }
 
 TEST(Lars, EveryInstructionSetGivesTheSameBits) {
@@ -183,7 +182,7 @@ TEST(Norm, InPiecesIsThatOfTheWhole) {
 }
 
 TEST(Layerwise, WrongOptionsAreRefused) {
-  FlatModel model(bag());
+  FlatModel model(bag().module);
   EXPECT_THROW(Lars(model, {.trust = 0}), ConfigError);
   EXPECT_THROW(Lars(model, {.momentum = 1}), ConfigError);
   EXPECT_THROW(Lars(model, {.weight_decay = -1}), ConfigError);

@@ -22,8 +22,7 @@ class LossScalers : public testing::Test {
   }
   float gradient() const { return model_.gradients()[0].item<float>(); }
 
-  FlatModel model_{std::make_shared<Bag>(
-      std::vector<std::pair<std::string, std::vector<std::int64_t>>>{{"weight", {3, 5}}})};
+  FlatModel model_{Bag(Shapes{{"weight", {3, 5}}}).module};
   LossScaler scaler_;
 };
 

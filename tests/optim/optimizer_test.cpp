@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "bag.h"
 #include "daso/base/error.h"
 #include "daso/optim/adamw.h"
@@ -11,17 +13,16 @@
 namespace daso {
 namespace {
 
-std::shared_ptr<Bag> bag() {
-  using Shapes = std::vector<std::pair<std::string, std::vector<std::int64_t>>>;
-  const auto made = std::make_shared<Bag>(Shapes{{"weight", {40, 3, 3, 3}},
-                                                 {"scale", {40}},
-                                                 {"shift", {40}},
-                                                 {"none", {0, 4}},
-                                                 {"head", {10, 40}},
-                                                 {"bias", {10}},
-                                                 {"temperature", {}}});
+Bag bag() {
+  Bag made(Shapes{{"weight", {40, 3, 3, 3}},
+                  {"scale", {40}},
+                  {"shift", {40}},
+                  {"none", {0, 4}},
+                  {"head", {10, 40}},
+                  {"bias", {10}},
+                  {"temperature", {}}});
   const at::NoGradGuard no_grad;
-  for (const auto& [name, tensor] : made->tensors) {
+  for (const auto& [name, tensor] : made.tensors) {
     tensor.copy_(at::arange(tensor.numel()).view(tensor.sizes()).mul(0.37).sin());
   }
   return made;
@@ -46,7 +47,7 @@ std::vector<OptimizerOptions> all_kinds() {
 
 TEST(Optimizer, GoesOnFromItsStateWithTheSameBits) {
   for (const OptimizerOptions& options : all_kinds()) {
-    FlatModel through(bag());
+    FlatModel through(bag().module);
     const auto steady = make_optimizer(through, options);
     State saved;
     at::Tensor parameters;
@@ -58,7 +59,7 @@ TEST(Optimizer, GoesOnFromItsStateWithTheSameBits) {
       set_gradients(through, step);
       steady->step(0.1);
     }
-    FlatModel again(bag());
+    FlatModel again(bag().module);
     again.parameters().copy_(parameters);
     const auto resumed = make_optimizer(again, options);
     resumed->load_state(saved);
@@ -76,7 +77,7 @@ TEST(Optimizer, GoesOnFromItsStateWithTheSameBits) {
 }
 
 TEST(Optimizer, RefusesTheStateOfAnother) {
-  FlatModel model(bag());
+  FlatModel model(bag().module);
   const auto sgd = make_optimizer(model, {.name = "sgd", .momentum = 0.9});
   const auto adamw = make_optimizer(model, {.name = "adamw"});
   EXPECT_THROW(adamw->load_state(sgd->state()), ConfigError);
@@ -90,7 +91,7 @@ TEST(Optimizer, RefusesTheStateOfAnother) {
 }
 
 TEST(Optimizer, HasTheMomentsThatAnAgreementAverages) {
-  FlatModel model(bag());
+  FlatModel model(bag().module);
   EXPECT_TRUE(make_optimizer(model, {.name = "sgd"})->moments().empty());
   EXPECT_EQ(make_optimizer(model, {.name = "sgd", .momentum = 0.5})->moments().size(), 1U);
   AdamW adamw(model, {.beta1 = 0.5, .beta2 = 0.75});
@@ -105,7 +106,7 @@ TEST(Optimizer, HasTheMomentsThatAnAgreementAverages) {
 // After one step from zero the first moment is gradient / 2. Told that this is the second step, the
 // correction divides by 1 - 1/4 and not by 1/2.
 TEST(AdamWOptimizer, CorrectsByTheStepsThatItIsTold) {
-  FlatModel model(bag());
+  FlatModel model(bag().module);
   model.parameters().zero_();
   model.gradients().fill_(1);
   AdamW adamw(model, {.beta1 = 0.5, .beta2 = 0, .epsilon = 1e-12, .weight_decay = 0});
@@ -116,7 +117,7 @@ TEST(AdamWOptimizer, CorrectsByTheStepsThatItIsTold) {
 }
 
 TEST(Decay, OfAllIsOnePass) {
-  const FlatModel model(bag());
+  const FlatModel model(bag().module);
   const std::vector<DecayRun> runs = decay_runs(model, {});
   ASSERT_EQ(runs.size(), 1U);
   EXPECT_EQ(runs[0].elements, 1792U);  // 1080 + 40 + 40 + 400 + 10 + 1 in blocks of 256
@@ -124,7 +125,7 @@ TEST(Decay, OfAllIsOnePass) {
 
 // The layout is temperature, bias, head, none, shift, scale, weight.
 TEST(Decay, LeavesOutTensorsOfOneDimensionOrNone) {
-  const FlatModel model(bag());
+  const FlatModel model(bag().module);
   const std::vector<DecayRun> runs = decay_runs(model, {.all = false});
   ASSERT_EQ(runs.size(), 4U);
   const std::vector<std::size_t> offsets = {0, 11, 411, 491};
@@ -138,7 +139,7 @@ TEST(Decay, LeavesOutTensorsOfOneDimensionOrNone) {
 
 // The layout is temperature (1), bias (10), head (400), none (0), shift (40), scale (40), weight.
 TEST(Decay, LeavesOutWhatIsNamed) {
-  const FlatModel model(bag());
+  const FlatModel model(bag().module);
   const std::vector<DecayRun> runs = decay_runs(model, {.except = {"head", "scale"}});
   ASSERT_EQ(runs.size(), 5U);
   const std::vector<std::size_t> offsets = {0, 11, 411, 451, 491};
@@ -157,7 +158,7 @@ TEST(Decay, LeavesOutWhatIsNamed) {
 }
 
 TEST(Decay, RefusesNamesThatNoParameterBeginsWith) {
-  const FlatModel model(bag());
+  const FlatModel model(bag().module);
   for (const char* wrong : {"hea", "scales", ""}) {
     EXPECT_THROW(decay_runs(model, {.except = {wrong}}), ConfigError) << wrong;
   }
@@ -171,23 +172,23 @@ TEST(Decay, RefusesNamesThatNoParameterBeginsWith) {
 
 TEST(Decay, OfNamedTensorsIsNoneForEachOptimizer) {
   for (const std::string& name : optimizer_names()) {
-    const auto module = bag();
-    FlatModel model(module);
-    const at::Tensor head = module->tensors.at("head").detach().clone();
-    const at::Tensor weight = module->tensors.at("weight").detach().clone();
+    const Bag made = bag();
+    FlatModel model(made.module);
+    const at::Tensor head = made.tensors.at("head").detach().clone();
+    const at::Tensor weight = made.tensors.at("weight").detach().clone();
     make_optimizer(model, {.name = name, .weight_decay = 0.5, .no_decay = {"head"}})->step(0.5);
-    EXPECT_TRUE(at::equal(module->tensors.at("head"), head)) << name;
-    EXPECT_FALSE(at::equal(module->tensors.at("weight"), weight)) << name;
+    EXPECT_TRUE(at::equal(made.tensors.at("head"), head)) << name;
+    EXPECT_FALSE(at::equal(made.tensors.at("weight"), weight)) << name;
   }
 }
 
 TEST(Decay, WithoutGradientsChangesWeightsAlone) {
   for (const char* name : {"sgd", "adamw"}) {
-    const auto module = bag();
-    FlatModel model(module);
-    const auto before = bag()->tensors;
+    const Bag made = bag();
+    FlatModel model(made.module);
+    const auto before = bag().tensors;
     make_optimizer(model, {.name = name, .weight_decay = 0.5, .decay_all = false})->step(0.5);
-    for (const auto& [tensor_name, tensor] : module->tensors) {
+    for (const auto& [tensor_name, tensor] : made.tensors) {
       const double factor = tensor.dim() > 1 ? 0.75 : 1;
       EXPECT_TRUE(at::allclose(tensor, before.at(tensor_name) * factor)) << name << tensor_name;
     }
@@ -195,7 +196,7 @@ TEST(Decay, WithoutGradientsChangesWeightsAlone) {
 }
 
 TEST(Optimizer, RefusesNamesAndValuesThatMakeNoSense) {
-  FlatModel model(bag());
+  FlatModel model(bag().module);
   const auto refusal = [&](const OptimizerOptions& options) -> std::string {
     try {
       make_optimizer(model, options);

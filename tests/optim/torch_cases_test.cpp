@@ -20,10 +20,10 @@ json cases_in(const char* path) {
   return json::parse(file);
 }
 
-std::shared_ptr<Bag> bag_of(const json& shapes) {
-  std::vector<std::pair<std::string, std::vector<std::int64_t>>> list;
+Bag bag_of(const json& shapes) {
+  Shapes list;
   for (const auto& [name, shape] : shapes.items()) list.emplace_back(name, shape);
-  return std::make_shared<Bag>(list);
+  return Bag(list);
 }
 
 at::Tensor tensor_of(const json& values, const at::Tensor& like) {
@@ -66,16 +66,16 @@ void expect_close(const at::Tensor& ours, const at::Tensor& theirs, const std::s
 
 void expect_every_step(const json& all, double most = 5e-7) {
   for (const json& run : all["runs"]) {
-    const auto bag = bag_of(all["shapes"]);
-    FlatModel model(bag);
-    set(*bag, all["start"]);
+    const Bag bag = bag_of(all["shapes"]);
+    FlatModel model(bag.module);
+    set(bag, all["start"]);
     const std::unique_ptr<Optimizer> optimizer = make_optimizer(model, options_of(run));
     ASSERT_EQ(run["steps"].size(), all["gradients"].size());
     for (std::size_t i = 0; i < run["steps"].size(); ++i) {
       const json& step = run["steps"][i];
-      set_gradients(*bag, all["gradients"][i]);
+      set_gradients(bag, all["gradients"][i]);
       optimizer->step(step["learning_rate"]);
-      for (const auto& [name, tensor] : bag->tensors) {
+      for (const auto& [name, tensor] : bag.tensors) {
         expect_close(tensor.detach(), tensor_of(step["parameters"][name], tensor),
                      run["optimizer"].dump() + run["options"].dump() + " " + name, most);
       }
@@ -103,13 +103,13 @@ TEST(TorchCases, ClippingIsPyTorchs) {
   const json all = cases_in(DASO_TORCH_CASES);
   int scaled = 0;
   for (const json& one : all["clips"]) {
-    const auto bag = bag_of(all["shapes"]);
-    FlatModel model(bag);
-    set_gradients(*bag, all["start"]);
+    const Bag bag = bag_of(all["shapes"]);
+    FlatModel model(bag.module);
+    set_gradients(bag, all["start"]);
     const at::Tensor before = model.gradients().clone();
     const double norm = clip_by_norm(model, one["largest"]);
     EXPECT_NEAR(norm, one["norm"].get<double>(), 1e-6 * norm);
-    for (const auto& [name, tensor] : bag->tensors) {
+    for (const auto& [name, tensor] : bag.tensors) {
       expect_close(tensor.grad(), tensor_of(one["clipped"][name], tensor), name);
     }
     scaled += at::equal(model.gradients(), before) ? 0 : 1;
