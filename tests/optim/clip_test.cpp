@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daso/optim/clip.h"
 
-#include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -14,41 +13,6 @@
 
 namespace daso {
 namespace {
-
-using Floats = std::vector<float>;
-
-TEST(Norm, OfKnownValues) {
-  EXPECT_EQ(norm_of({}), 0);
-  EXPECT_EQ(norm_of(Floats{3, 4}), 5);
-  EXPECT_EQ(norm_of(Floats(1 << 16, -0.5F)), 128);
-  // Every place counts, whatever the number of elements is.
-  for (std::size_t elements = 1; elements < 70; ++elements) {
-    for (std::size_t place = 0; place < elements; ++place) {
-      Floats values(elements, 0);
-      values[place] = -2.5F;
-      ASSERT_EQ(norm_of(values), 2.5) << elements << " " << place;
-    }
-  }
-}
-
-TEST(Norm, NeitherOverflowsNorUnderflows) {
-  EXPECT_DOUBLE_EQ(norm_of(Floats(4, 1e38F)), 2.0 * 1e38F);
-  EXPECT_DOUBLE_EQ(norm_of(Floats(4, 1e-40F)), 2.0 * 1e-40F);
-}
-
-// Values whose sum depends on the order: the order is fixed, and so is the result.
-TEST(Norm, HasTheSameBitsWithAnyNumberOfThreads) {
-  Floats values(100'003);
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    values[i] = static_cast<float>(std::sin(static_cast<double>(i)));
-  }
-  const int threads = at::get_num_threads();
-  const double norm = norm_of(values);
-  EXPECT_NEAR(norm, std::sqrt(100'003 / 2.0), 0.01);
-  at::set_num_threads(2);
-  EXPECT_EQ(norm_of(values), norm);
-  at::set_num_threads(threads);
-}
 
 // Gradients 3 and 4, else zeros.
 FlatModel five() {

@@ -3,9 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <bit>
-#include <cmath>
 #include <limits>
 #include <random>
 #include <stdexcept>
@@ -16,7 +13,6 @@
 #include "daso/optim/lamb_kernel.h"
 #include "daso/optim/lars.h"
 #include "daso/optim/lars_kernel.h"
-#include "daso/optim/norm.h"
 #include "floats.h"
 
 namespace daso {
@@ -169,16 +165,6 @@ TEST(Lamb, EveryInstructionSetGivesTheSameBits) {
       EXPECT_EQ(bits_of(all), bits_of(results[0])) << name_of(set);
     }
   }
-}
-
-TEST(Norm, InPiecesIsThatOfTheWhole) {
-  std::mt19937 random(7);
-  const Floats values = random_floats(1003, random);
-  SquareSum sum;
-  for (std::size_t from = 0; from < values.size(); from += 64) {
-    sum.add(std::span(values).subspan(from, std::min<std::size_t>(64, values.size() - from)));
-  }
-  EXPECT_EQ(std::sqrt(sum.total()), norm_of(values));
 }
 
 TEST(Layerwise, WrongOptionsAreRefused) {

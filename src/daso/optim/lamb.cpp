@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 
 #include "daso/model/large_tensor.h"
 #include "daso/optim/adamw.h"
@@ -17,7 +16,7 @@ namespace {
 
 // So many changes stay in the processor's cache until their squares are added.
 constexpr std::size_t kPiece = 1024;
-static_assert(kPiece % SquareSum::kSums == 0);
+static_assert(kPiece % SquareSums::kSums == 0);
 
 LambOptions checked(const LambOptions& options) {
   validate(AdamwOptions{.beta1 = options.beta1,
@@ -27,26 +26,19 @@ LambOptions checked(const LambOptions& options) {
   return options;
 }
 
-struct Norms {
-  double parameters = 0;
-  double change = 0;
-};
-
-// The first pass over a tensor.
+// The first pass over a tensor, with the norms of its parameters and of its change.
 Norms take_in(const LambStep& step, std::span<const float> gradients,
               std::span<const float> parameters, std::span<float> first, std::span<float> second) {
   std::array<float, kPiece> buffer;
-  SquareSum of_parameters;
-  SquareSum of_change;
+  SquareSums sums;
   for (std::size_t from = 0; from < parameters.size(); from += kPiece) {
     const std::size_t elements = std::min(kPiece, parameters.size() - from);
     const std::span<float> change = std::span(buffer).first(elements);
     lamb_moments(step, gradients.subspan(from, elements), parameters.subspan(from, elements),
                  first.subspan(from, elements), second.subspan(from, elements), change);
-    of_parameters.add(parameters.subspan(from, elements));
-    of_change.add(change);
+    sums.add(parameters.subspan(from, elements), change);
   }
-  return {std::sqrt(of_parameters.total()), std::sqrt(of_change.total())};
+  return sums.norms();
 }
 
 }  // namespace
@@ -70,9 +62,9 @@ void Lamb::step(double learning_rate) {
     const std::span<float> first = floats(first_).subspan(run.offset, run.elements);
     const std::span<float> second = floats(second_).subspan(run.offset, run.elements);
     step.weight_decay = run.decays ? options_.weight_decay : 0;
-    const Norms norms =
+    const auto [size, change] =
         take_in(step, gradients.subspan(run.offset, run.elements), w, first, second);
-    const float rate = run.adapts ? rate_by_norms(learning_rate, norms.parameters, norms.change)
+    const float rate = run.adapts ? rate_by_norms(learning_rate, size, change)
                                   : static_cast<float>(learning_rate);
     lamb_update(step, rate, first, second, w);
   }

@@ -43,8 +43,7 @@ void Lars::step(double learning_rate) {
                   .momentum = static_cast<float>(options_.momentum),
                   .weight_decay = static_cast<float>(decay)};
     if (run.adapts) {
-      const double size = norm_of(w);
-      const double slope = norm_of(g);
+      const auto [size, slope] = norms_of(w, g);
       // Without a gradient the rate stays as it is, although decay alone would give a ratio.
       step.rate =
           rate_by_norms(learning_rate, slope > 0 ? options_.trust * size : 0, slope + decay * size);

@@ -18,7 +18,7 @@ struct LarsOptions {
 // learning rate of a tensor w with gradient g is multiplied by
 //   trust * |w| / (|g| + weight_decay * |w|)
 // or by 1 where |w| or |g| is 0. Biases and norms, tensors of one dimension or none, take it as it
-// is and do not decay. Two passes: the norms, then the step (lars_kernel.h).
+// is and do not decay. Two passes: both norms (norm.h), then the step (lars_kernel.h).
 class Lars : public MomentOptimizer {
  public:
   // The model is borrowed. Throws ConfigError.

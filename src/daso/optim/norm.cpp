@@ -3,37 +3,61 @@
 
 #include <cmath>
 
+#include "daso/base/error.h"
+#include "daso/base/kernel_versions.h"
+#include "daso/optim/norm_loop.h"
+
 namespace daso {
 namespace {
 
-// The square of a float is exact as a double, so only the additions round.
-double square(float value) { return static_cast<double>(value) * static_cast<double>(value); }
+using Sums = std::array<double, SquareSums::kSums>;
+
+constexpr KernelVersions<kernels::Squares> kSquares = DASO_KERNEL_VERSIONS(squares);
+
+// What does not fill a row.
+void add_rest(std::span<const float> rest, Sums& sums) {
+  DASO_ASSERT(rest.size() < sums.size());
+  for (std::size_t i = 0; i < rest.size(); ++i) {
+    const double value = rest[i];
+    sums[i] += value * value;
+  }
+}
+
+double root_of_all(Sums sums) {
+  for (std::size_t half = sums.size() / 2; half > 0; half /= 2) {
+    for (std::size_t i = 0; i < half; ++i) sums[i] += sums[i + half];
+  }
+  return std::sqrt(sums[0]);
+}
 
 }  // namespace
 
-void SquareSum::add(std::span<const float> values) {
-  std::array<double, kSums> sums = sums_;  // of its own, so that it can stay in registers
-  const std::size_t whole = values.size() / kSums * kSums;
-  const float* const data = values.data();
-  for (std::size_t i = 0; i < whole; i += kSums) {
-    for (std::size_t j = 0; j < kSums; ++j) sums[j] += square(data[i + j]);
-  }
-  for (std::size_t i = whole; i < values.size(); ++i) sums[i - whole] += square(data[i]);
-  sums_ = sums;
+void SquareSums::add(std::span<const float> first, std::span<const float> second,
+                     InstructionSet set) {
+  DASO_ASSERT(second.empty() || second.size() == first.size());
+  const kernels::Squares squares{.first = first.data(),
+                                 .second = second.empty() ? nullptr : second.data(),
+                                 .elements = first.size(),
+                                 .first_sums = first_.data(),
+                                 .second_sums = second_.data()};
+  const std::size_t done = kSquares(squares, set);
+  add_rest(first.subspan(done), first_);
+  if (!second.empty()) add_rest(second.subspan(done), second_);
 }
 
-double SquareSum::total() const {
-  std::array<double, kSums> sums = sums_;
-  for (std::size_t half = kSums / 2; half > 0; half /= 2) {
-    for (std::size_t j = 0; j < half; ++j) sums[j] += sums[j + half];
-  }
-  return sums[0];
+Norms SquareSums::norms() const { return {root_of_all(first_), root_of_all(second_)}; }
+
+Norms norms_of(std::span<const float> first, std::span<const float> second, InstructionSet set) {
+  DASO_ASSERT(first.size() == second.size());
+  SquareSums sums;
+  sums.add(first, second, set);
+  return sums.norms();
 }
 
-double norm_of(std::span<const float> values) {
-  SquareSum sum;
-  sum.add(values);
-  return std::sqrt(sum.total());
+double norm_of(std::span<const float> values, InstructionSet set) {
+  SquareSums sums;
+  sums.add(values, {}, set);
+  return sums.norms().first;
 }
 
 }  // namespace daso

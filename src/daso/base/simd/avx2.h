@@ -27,6 +27,17 @@ struct Avx2 {
     return _mm256_min_ps(_mm256_max_ps(a, all(-limit)), all(limit));
   }
 
+  static constexpr std::size_t kDoubles = 4;
+  using Doubles = __m256d;
+  static Doubles load_doubles(const void* from) {
+    return _mm256_loadu_pd(static_cast<const double*>(from));
+  }
+  static void store_doubles(void* to, Doubles a) { _mm256_storeu_pd(static_cast<double*>(to), a); }
+  static Doubles add_squares(Doubles sums, const void* floats) {
+    const Doubles values = _mm256_cvtps_pd(_mm_loadu_ps(static_cast<const float*>(floats)));
+    return _mm256_add_pd(sums, _mm256_mul_pd(values, values));
+  }
+
   static void stream(std::byte* to, const std::byte* from, std::size_t bytes) {
     for (std::size_t i = 0; i < bytes; i += 32) {
       _mm256_stream_si256(reinterpret_cast<__m256i*>(to + i),

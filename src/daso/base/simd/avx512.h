@@ -27,6 +27,15 @@ struct Avx512 {
     return _mm512_min_ps(_mm512_max_ps(a, all(-limit)), all(limit));
   }
 
+  static constexpr std::size_t kDoubles = 8;
+  using Doubles = __m512d;
+  static Doubles load_doubles(const void* from) { return _mm512_loadu_pd(from); }
+  static void store_doubles(void* to, Doubles a) { _mm512_storeu_pd(to, a); }
+  static Doubles add_squares(Doubles sums, const void* floats) {
+    const Doubles values = _mm512_cvtps_pd(_mm256_loadu_ps(static_cast<const float*>(floats)));
+    return _mm512_add_pd(sums, _mm512_mul_pd(values, values));
+  }
+
   static void stream(std::byte* to, const std::byte* from, std::size_t bytes) {
     for (std::size_t i = 0; i < bytes; i += 64) {
       _mm512_stream_si512(reinterpret_cast<__m512i*>(to + i), _mm512_load_si512(from + i));

@@ -34,6 +34,17 @@ struct Scalar {
     return a > limit ? limit : a < -limit ? -limit : a;
   }
 
+  // Sums in double, fewer to a vector. add_squares() takes as many floats; a square is exact, so
+  // only the addition rounds.
+  static constexpr std::size_t kDoubles = 1;
+  using Doubles = double;
+  static Doubles load_doubles(const void* from) { return copied<double>(from); }
+  static void store_doubles(void* to, Doubles a) { std::memcpy(to, &a, sizeof a); }
+  static Doubles add_squares(Doubles sums, const void* floats) {
+    const double value = copied<float>(floats);
+    return sums + value * value;
+  }
+
   // Writes past the caches; `to` is a multiple of 64, and so is `bytes`. fence() after the last.
   static void stream(std::byte* to, const std::byte* from, std::size_t bytes) {
     std::memcpy(to, from, bytes);
