@@ -40,6 +40,7 @@ TrainOptions options_of(const Candidate& candidate, const TrainOptions& job) {
     options.merge.reset();
     options.wire.reset();
   }
+  if (candidate.strategy == "none") options.sync_batchnorm = false;
   if (daso || candidate.strategy == "local") return options;
   options.schedule.reset();
   options.skip.reset();
