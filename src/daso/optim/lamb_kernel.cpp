@@ -1,25 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daso/optim/lamb_kernel.h"
 
-#include <cmath>
-
 #include "daso/base/error.h"
 #include "daso/base/kernel_versions.h"
 #include "daso/base/power.h"
 #include "daso/optim/lamb_loop.h"
+#include "daso/optim/moment_factors.h"
 
 namespace daso {
 namespace {
 
 kernels::LambFactors factors_of(const LambStep& step) {
-  DASO_ASSERT(step.number >= 1);
-  return {.first_keep = static_cast<float>(step.beta1),
-          .first_take = static_cast<float>(1 - step.beta1),
-          .second_keep = static_cast<float>(step.beta2),
-          .second_take = static_cast<float>(1 - step.beta2),
+  return {.moments = moment_factors(step),
           .first_scale = static_cast<float>(1 / (1 - power(step.beta1, step.number))),
-          .second_scale = static_cast<float>(1 / std::sqrt(1 - power(step.beta2, step.number))),
-          .epsilon = static_cast<float>(step.epsilon),
           .weight_decay = static_cast<float>(step.weight_decay)};
 }
 

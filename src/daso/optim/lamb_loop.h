@@ -3,18 +3,15 @@
 
 #include <cstddef>
 
+#include "daso/optim/moments_loop.h"
+
 // Between lamb_kernel.cpp, which checks, and the versions of its loops per instruction set; the
 // rules of base/simd/scalar.h hold.
 namespace daso::kernels {
 
 struct LambFactors {
-  float first_keep;    // beta1
-  float first_take;    // 1 - beta1
-  float second_keep;   // beta2
-  float second_take;   // 1 - beta2
-  float first_scale;   // 1 / (1 - beta1^number)
-  float second_scale;  // 1 / sqrt(1 - beta2^number)
-  float epsilon;
+  MomentFactors moments;
+  float first_scale;  // 1 / (1 - beta1^number)
   float weight_decay;
 };
 
@@ -47,33 +44,22 @@ std::size_t lamb_update_avx512(const LambUpdate& update);
 
 // What a step would change at a rate of 1; both loops come to the same bits.
 template <typename V>
-typename V::Floats lamb_change(typename V::Floats first, typename V::Floats second,
-                               typename V::Floats x, const LambFactors& f) {
+typename V::Floats lamb_change(const Moments<V>& moments, typename V::Floats x,
+                               const LambFactors& f) {
   using Floats = typename V::Floats;
-  const Floats root =
-      V::add(V::multiply(V::square_root(second), V::all(f.second_scale)), V::all(f.epsilon));
-  const Floats adam = V::divide(V::multiply(V::all(f.first_scale), first), root);
+  const Floats root = root_of<V>(moments.second, f.moments);
+  const Floats adam = V::divide(V::multiply(V::all(f.first_scale), moments.first), root);
   return V::add(adam, V::multiply(V::all(f.weight_decay), x));
 }
 
 template <typename V>
 std::size_t lamb_moments_loop(const LambMoments& m) {
-  using Floats = typename V::Floats;
   const LambFactors factors = m.factors;  // of its own: what is stored cannot change it
-  const Floats first_keep = V::all(factors.first_keep);
-  const Floats first_take = V::all(factors.first_take);
-  const Floats second_keep = V::all(factors.second_keep);
-  const Floats second_take = V::all(factors.second_take);
   const std::size_t whole = m.elements / V::kLanes * V::kLanes;
   for (std::size_t i = 0; i < whole; i += V::kLanes) {
-    const Floats g = V::load(m.gradients + i);
-    const Floats first =
-        V::add(V::multiply(first_keep, V::load(m.first + i)), V::multiply(first_take, g));
-    const Floats second = V::add(V::multiply(second_keep, V::load(m.second + i)),
-                                 V::multiply(V::multiply(second_take, g), g));
-    V::store(m.first + i, first);
-    V::store(m.second + i, second);
-    V::store(m.change + i, lamb_change<V>(first, second, V::load(m.parameters + i), factors));
+    const Moments<V> next =
+        next_moments<V>(m.gradients + i, m.first + i, m.second + i, factors.moments);
+    V::store(m.change + i, lamb_change<V>(next, V::load(m.parameters + i), factors));
   }
   return whole;
 }
@@ -86,7 +72,8 @@ std::size_t lamb_update_loop(const LambUpdate& u) {
   const std::size_t whole = u.elements / V::kLanes * V::kLanes;
   for (std::size_t i = 0; i < whole; i += V::kLanes) {
     const Floats x = V::load(u.parameters + i);
-    const Floats change = lamb_change<V>(V::load(u.first + i), V::load(u.second + i), x, factors);
+    const Moments<V> moments{V::load(u.first + i), V::load(u.second + i)};
+    const Floats change = lamb_change<V>(moments, x, factors);
     V::store(u.parameters + i, V::subtract(x, V::multiply(rate, change)));
   }
   return whole;
