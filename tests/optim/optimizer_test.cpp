@@ -212,10 +212,11 @@ TEST(Optimizer, RefusesNamesAndValuesThatMakeNoSense) {
   EXPECT_NE(refusal({.name = "adamw", .beta2 = 1}), "");
   EXPECT_NE(refusal({.name = "adamw", .epsilon = 0}), "");
   EXPECT_NE(refusal({.name = "adamw", .epsilon = 1e-60}), "");
-  for (const char* name : {"sgd", "adamw"}) {
-    EXPECT_EQ(refusal({.name = name}), "");
-    EXPECT_NE(refusal({.name = name, .weight_decay = -1}), "");
-    EXPECT_NE(refusal({.name = name, .weight_decay = std::nan("")}), "");
+  for (const std::string& name : optimizer_names()) {
+    EXPECT_EQ(refusal({.name = name}), "") << name;
+    for (const double decay : {-1.0, std::nan(""), HUGE_VAL}) {
+      EXPECT_NE(refusal({.name = name, .weight_decay = decay}), "") << name << " " << decay;
+    }
   }
   EXPECT_NE(refusal({.name = "sgd", .momentum = 1}), "");
   EXPECT_NE(refusal({.name = "sgd", .nesterov = true}), "");

@@ -27,8 +27,7 @@ void validate(const AdamwOptions& options) {
   // An element that never had a gradient would become 0 / 0 without it.
   require(std::isfinite(options.epsilon) && static_cast<float>(options.epsilon) > 0,
           "epsilon must be above 0 as a float32, got {}", options.epsilon);
-  require(std::isfinite(options.weight_decay) && options.weight_decay >= 0,
-          "the weight decay must be 0 or more, got {}", options.weight_decay);
+  check_weight_decay(options.weight_decay);
 }
 
 AdamW::AdamW(FlatModel& model, const AdamwOptions& options)

@@ -3,9 +3,17 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cmath>
+
+#include "daso/base/error.h"
 #include "daso/model/names.h"
 
 namespace daso {
+
+void check_weight_decay(double weight_decay) {
+  require(std::isfinite(weight_decay) && weight_decay >= 0,
+          "the weight decay must be 0 or more, got {}", weight_decay);
+}
 
 bool decays(const FlatModel& model, std::size_t span, const DecayOptions& options) {
   if (begins_with_one_of(model.parameter_spans()[span].name, options.except)) return false;

@@ -15,6 +15,9 @@ struct DecayOptions {
   std::vector<std::string> except;  // nor to those whose names begin with one of these (names.h)
 };
 
+// Throws ConfigError where it is below 0 or not finite.
+void check_weight_decay(double weight_decay);
+
 // Of the tensor with this span.
 bool decays(const FlatModel& model, std::size_t span, const DecayOptions& options);
 

@@ -7,6 +7,7 @@
 
 #include "daso/base/error.h"
 #include "daso/model/large_tensor.h"
+#include "daso/optim/decay.h"
 #include "daso/optim/lars_kernel.h"
 #include "daso/optim/norm.h"
 
@@ -14,12 +15,11 @@ namespace daso {
 namespace {
 
 LarsOptions checked(const LarsOptions& options) {
-  require(options.momentum >= 0 && options.momentum < 1, "momentum must be in 0 ... 1, got {}",
-          options.momentum);
+  require(options.momentum >= 0 && options.momentum < 1,
+          "momentum must be in 0 ... 1, below 1, got {}", options.momentum);
   require(std::isfinite(options.trust) && options.trust > 0,
           "the trust coefficient must be above 0, got {}", options.trust);
-  require(std::isfinite(options.weight_decay) && options.weight_decay >= 0,
-          "the weight decay must be 0 or more, got {}", options.weight_decay);
+  check_weight_decay(options.weight_decay);
   return options;
 }
 

@@ -14,10 +14,9 @@ Sgd::Sgd(FlatModel& model, const SgdOptions& options)
       options_(options),
       runs_(decay_runs(model, options.weight_decay == 0 ? DecayOptions{} : options.decay)),
       velocity_(options.momentum > 0 ? add_moment("velocity") : at::Tensor()) {
-  require(options.momentum >= 0 && options.momentum < 1, "momentum must be in 0 ... 1, got {}",
-          options.momentum);
-  require(options.weight_decay >= 0, "the weight decay must be 0 or more, got {}",
-          options.weight_decay);
+  require(options.momentum >= 0 && options.momentum < 1,
+          "momentum must be in 0 ... 1, below 1, got {}", options.momentum);
+  check_weight_decay(options.weight_decay);
   require(!options.nesterov || options.momentum > 0, "Nesterov's method needs a momentum above 0");
 }
 
