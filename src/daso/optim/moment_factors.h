@@ -4,8 +4,8 @@
 #include <cmath>
 
 #include "daso/base/error.h"
+#include "daso/base/power.h"
 #include "daso/optim/moments_loop.h"
-#include "daso/optim/power.h"
 
 namespace daso {
 
