@@ -74,6 +74,24 @@ TEST(World, RefusesRanksWithAnotherConfiguration) {
   expect_all(errors, kExitConfig, {"rank 2", "skip = 8", "skip = 4"});
 }
 
+TEST(World, TellsAllRanksWhyThoughTheStoreGoesWithRankZero) {
+  Address address;
+  {
+    const FileDescriptor free_port = listen_on({"127.0.0.1", 0});
+    address = bound_address(free_port);
+  }
+  const auto errors = run_places({.ranks = 3,
+                                  .edit =
+                                      [&](WorldOptions& options) {
+                                        options.place.store_at = StoreAt::kRankZero;
+                                        options.place.rendezvous = address;
+                                        const bool other = options.place.rank == 2;
+                                        options.configuration = other ? "skip = 8" : "skip = 4";
+                                      }},
+                                 join_only);
+  expect_all(errors, kExitConfig, {"rank 2", "skip = 8", "skip = 4"});
+}
+
 TEST(World, RefusesRanksWithAnotherWorldSize) {
   const auto errors = run_places(
       {.ranks = 2,

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 #include <thread>
+#include <utility>
 
 #include "daso/base/error.h"
 #include "daso/base/text.h"
@@ -16,6 +17,7 @@ using nlohmann::json;
 
 constexpr Seconds kBetweenLooks{0.01};
 constexpr const char* kNoToken = "none";
+constexpr const char* kHeard = "heard";  // how many ranks know why nobody joins
 
 // Waits for a key to appear; none if the alarm was raised or the deadline has passed before.
 std::optional<std::string> await(const Store& table, const std::string& key,
@@ -69,6 +71,16 @@ std::string difference(const json& ours, const json& theirs) {
   throw PeerError(failure.text);
 }
 
+// Tells all ranks and gives them a moment to hear it, since the store may go with rank 0.
+[[noreturn]] void refuse(const Store& root, int ranks, Lookout& lookout, Failure failure) {
+  const Failure told = lookout.spread(std::move(failure));
+  const Deadline deadline(Lookout::kRollCall);
+  while (root.add(kHeard, 0) < ranks - 1 && !deadline.passed()) {
+    std::this_thread::sleep_for(kBetweenLooks);
+  }
+  throw_failure(told);
+}
+
 // Rank 0's part: compares every rank's hello with its own as they come.
 json gather_roll(const Store& root, const Meeting& meeting, Alarm& alarm, Lookout& lookout) {
   const json ours = hello_of(meeting);
@@ -91,7 +103,7 @@ json gather_roll(const Store& root, const Meeting& meeting, Alarm& alarm, Lookou
                  .text = fmt::format("rank {} on host {} does not fit rank 0: {}; start all ranks "
                                      "with the same program and flags",
                                      rank, theirs.at("host").get<std::string>(), wrong)};
-      throw_failure(lookout.spread(failure));
+      refuse(root, meeting.place.size, lookout, failure);
     }
     roll.push_back({{"host", theirs.at("host")}, {"node", theirs.at("node")}});
   }
@@ -99,7 +111,7 @@ json gather_roll(const Store& root, const Meeting& meeting, Alarm& alarm, Lookou
     failure.text =
         fmt::format("rank {} of {} did not join within {} s (store at {})", join(absent, ", "),
                     meeting.place.size, meeting.limit.count(), root.address().text());
-    throw_failure(lookout.spread(failure));
+    refuse(root, meeting.place.size, lookout, failure);
   }
   root.set("roll", roll.dump());
   return roll;
@@ -146,7 +158,10 @@ std::vector<Member> meet(const Store& root, const Meeting& meeting, Alarm& alarm
   } else {
     // Rank 0 speaks up when its own limit is over; a little later it is rank 0 that is missing.
     const auto text = await(root, "roll", Deadline(meeting.limit + Seconds(1)), &alarm);
-    if (const auto raised = alarm.raised()) throw_failure(*raised);
+    if (const auto raised = alarm.raised()) {
+      root.add(kHeard, 1);
+      throw_failure(*raised);
+    }
     if (!text) {
       throw_failure(
           lookout.spread({.text = fmt::format("rank 0 did not join within {} s (store at {})",
