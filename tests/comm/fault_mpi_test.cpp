@@ -2,19 +2,60 @@
 // MPI cannot go on without a rank, nor notice that one is stopped: the limit must end the job.
 #include <gtest/gtest.h>
 
+#include <string>
+#include <vector>
+
 #include "daso/base/error.h"
 #include "process.h"
 
 namespace daso::test {
 namespace {
 
+using Words = std::vector<std::string>;
+
+const Words kByDaso = {DASO_PROGRAM, "run",     "--ranks-per-node", "3", "--backend",
+                       "mpi",        "--grace", "1",                "--"};
+const Words kByMpirun = {"mpirun",    "--allow-run-as-root", "--oversubscribe",
+                         "--bind-to", "none",                "-n",
+                         "3"};
+
+Process probe(Words launcher, const Words& faults, const std::string& limit) {
+  launcher.emplace_back(DASO_FAULT_PROBE);
+  launcher.emplace_back("40");  // rounds
+  launcher.insert(launcher.end(), faults.begin(), faults.end());
+  return Process(launcher, {{"DASO_TEST_TIMEOUT", limit}, {"DASO_TEST_BACKEND", "mpi"}});
+}
+
 TEST(FaultsOnMpi, AStoppedRankEndsTheJobWhenTheLimitIsOver) {
-  Process launcher({DASO_PROGRAM, "run", "--ranks-per-node", "3", "--backend", "mpi", "--grace",
-                    "1", "--", DASO_FAULT_PROBE, "40", "1", "before", "stop"},
-                   {{"DASO_TEST_TIMEOUT", "2"}, {"DASO_TEST_BACKEND", "mpi"}});
+  Process launcher = probe(kByDaso, {"1", "before", "stop"}, "2");
   EXPECT_EQ(launcher.wait(Seconds(30)).code, kExitPeer);
   EXPECT_NE(launcher.standard_error().find("over mpi did not finish within 2 s"), std::string::npos)
       << launcher.standard_error();
+}
+
+// The others are inside MPI or wait for the rank; it must wait for none of them.
+TEST(FaultsOnMpi, ARankThatCannotJoinSaysWhyAndEndsTheJobAtOnce) {
+  for (const Words& launcher : {kByDaso, kByMpirun}) {
+    for (const char* rank : {"0", "1"}) {
+      SCOPED_TRACE(launcher.front() + ", rank " + rank);
+      Process job = probe(launcher, {rank, "join", "device"}, "60");
+      EXPECT_EQ(job.wait(Seconds(30)).code, kExitConfig);
+      EXPECT_NE(job.standard_error().find("daso: there is no network device 'nowhere' here"),
+                std::string::npos)
+          << job.standard_error();
+    }
+  }
+}
+
+TEST(FaultsOnMpi, RanksThatDoNotFitEndTheJobAtOnce) {
+  for (const Words& launcher : {kByDaso, kByMpirun}) {
+    SCOPED_TRACE(launcher.front());
+    Process job = probe(launcher, {"1", "join", "config"}, "60");
+    EXPECT_EQ(job.wait(Seconds(30)).code, kExitConfig);
+    EXPECT_NE(job.standard_error().find("does not fit rank 0: the configuration differs"),
+              std::string::npos)
+        << job.standard_error();
+  }
 }
 
 }  // namespace

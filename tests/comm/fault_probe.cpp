@@ -6,6 +6,7 @@
 //
 // MOMENT is before, during or after the collective of the round in the middle, FAULT is kill, stop,
 // segv, throw, leave (return from the body at once), config (a ConfigError) or linger (be late).
+// At the MOMENT join, FAULT is device (one that this rank does not have) or config (another one).
 // DASO_TEST_TIMEOUT is the limit in seconds, DASO_TEST_BACKEND the backend. Survivors leave as
 // rank_main says; with DASO_TEST_REBUILD=1 they build the next generation and finish there.
 #include <ATen/ATen.h>
@@ -42,6 +43,12 @@ void suffer(const std::string& fault, Seconds limit) {
   if (fault == "config") throw ConfigError("the probe was told to be wrong");
   if (fault == "leave") std::_Exit(0);
   if (fault == "linger") std::this_thread::sleep_for(limit * 3);
+}
+
+void spoil_join(const Fault& fault, WorldOptions& options) {
+  if (fault.moment != "join" || fault.rank != options.place.rank) return;
+  if (fault.what == "device") options.interface = "nowhere";
+  if (fault.what == "config") options.configuration = "another";
 }
 
 void round_trip(World& world, const std::vector<Fault>& faults, bool middle) {
@@ -88,6 +95,7 @@ int main(int argc, char** argv) {
   std::vector<Fault> faults;
   for (std::size_t i = 1; i + 2 < arguments.size(); i += 3) {
     faults.push_back({std::stoi(arguments[i]), arguments[i + 1], arguments[i + 2]});
+    spoil_join(faults.back(), options);
   }
   const int rounds = std::stoi(arguments.at(0));
   const bool rebuild = find(environment, "DASO_TEST_REBUILD").has_value();

@@ -33,6 +33,8 @@ class Backend {
   // Called by all ranks of the group; blocks until they are connected. The result may outlive this
   // object.
   virtual c10::intrusive_ptr<c10d::Backend> make_group(const GroupPlan& plan) = 0;
+  // For a rank that ends while others may be waiting for it: its end then waits for nobody.
+  virtual void leave_behind() {}
 };
 
 struct BackendStatus {

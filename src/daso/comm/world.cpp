@@ -153,6 +153,7 @@ World::Body::~Body() {
   progress->clear();
   if (!guard.alarm->raised()) return;
   for (auto& [name, entry] : groups) entry.group->leave_behind();
+  if (backend) backend->leave_behind();
 }
 
 void World::Body::post_lookout() {
@@ -276,22 +277,28 @@ World World::join(const WorldOptions& options) {
     return World(std::move(body));
   }
   body->backend = open_backend(options.backend);
-  body->table = open_table(options);
-  const Store& store = body->table->store;
-  check_job(store, place, options.limit);
-  body->own_address = own_address(options, store);
-  for (int rank = 0; rank < place.size; ++rank) body->members.push_back({.launch_rank = rank});
-  body->post_lookout();
-  body->guard.lookout->introduce({});
-  body->members = meet(store,
-                       {.place = place,
-                        .backend = options.backend,
-                        .configuration = options.configuration,
-                        .node_of_rank = options.node_of_rank,
-                        .limit = options.limit},
-                       *body->guard.alarm, *body->guard.lookout);
-  body->guard.lookout->introduce(names_of(body->members));
-  body->topology = topology_of(body->members, options.node_of_rank);
+  try {
+    body->table = open_table(options);
+    const Store& store = body->table->store;
+    check_job(store, place, options.limit);
+    body->own_address = own_address(options, store);
+    for (int rank = 0; rank < place.size; ++rank) body->members.push_back({.launch_rank = rank});
+    body->post_lookout();
+    body->guard.lookout->introduce({});
+    body->members = meet(store,
+                         {.place = place,
+                          .backend = options.backend,
+                          .configuration = options.configuration,
+                          .node_of_rank = options.node_of_rank,
+                          .limit = options.limit},
+                         *body->guard.alarm, *body->guard.lookout);
+    body->guard.lookout->introduce(names_of(body->members));
+    body->topology = topology_of(body->members, options.node_of_rank);
+  } catch (...) {
+    // The others may be waiting for this rank and do not know that it ends.
+    body->backend->leave_behind();
+    throw;
+  }
   return World(std::move(body));
 }
 

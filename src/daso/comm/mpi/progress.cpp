@@ -104,6 +104,7 @@ void Progress::run(std::promise<void>& started) {
   }
   started.set_value();
   serve(Types());
+  if (left_behind_) return;
   const Watchdog guard(late_text("ending MPI", limit_, rank_), limit_);
   static_cast<void>(MPI_Finalize());
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <exception>
 #include <functional>
@@ -48,8 +49,8 @@ class Progress {
   // Starts MPI, which meets all ranks of the job. Throws ConfigError; leaves as lost (lost.h) when
   // the others do not come within the limit.
   explicit Progress(Seconds limit);
-  // Lets what is in flight finish, within its limits, then ends MPI, which meets all ranks again.
-  // Not on the progress thread.
+  // Lets what is in flight finish, within its limits, then ends MPI, which meets all ranks again,
+  // unless it is left behind. Not on the progress thread.
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
@@ -64,6 +65,9 @@ class Progress {
   void call(const std::string& name, Seconds limit, const std::function<void()>& body);
   // Frees the communicator on the thread.
   void retire(MpiComm communicator);
+  // Leaves MPI without its end, since the others may never come to theirs. mpirun ends a job when a
+  // rank is gone like this.
+  void leave_behind() { left_behind_ = true; }
 
  private:
   struct Flight {
@@ -84,6 +88,7 @@ class Progress {
   int rank_ = -1;
   int size_ = 0;
   Seconds limit_;  // for starting MPI; for ending it the longest that anybody asked for
+  std::atomic<bool> left_behind_ = false;
 
   std::mutex mutex_;  // guards the four below
   std::condition_variable called_;
