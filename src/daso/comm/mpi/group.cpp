@@ -9,7 +9,10 @@
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <utility>
 
+#include "daso/base/environment.h"
 #include "daso/base/error.h"
+#include "daso/comm/communicator.h"
+#include "daso/comm/mpi/parts.h"
 
 namespace daso::mpi {
 namespace {
@@ -17,36 +20,42 @@ namespace {
 using WorkPointer = c10::intrusive_ptr<c10d::Work>;
 using Tensors = std::vector<at::Tensor>;
 
-// What c10d calls a work: the caller's end of an operation. The progress thread calls end().
+// What c10d calls a work: the caller's end of an operation.
 class Work final : public c10d::Work {
  public:
-  Work(int rank, c10d::OpType type, Tensors results)
+  Work(int rank, c10d::OpType type, Tensors results, std::size_t parts)
       : c10d::Work(rank, type),
         results_(std::move(results)),
+        parts_(parts),
         future_(c10::make_intrusive<c10::ivalue::Future>(
             c10::ListType::create(c10::TensorType::get()))) {}
 
   Tensors result() override { return results_; }
   c10::intrusive_ptr<c10::ivalue::Future> getFuture() override { return future_; }
 
-  void end(const std::exception_ptr& error) {
-    error ? future_->setError(error) : future_->markCompleted(c10::IValue(results_));
-    finish(error);
+  // By the progress thread, once for every part. The work ends with the last one.
+  void end_part(const std::exception_ptr& error) {
+    if (!error_) error_ = error;
+    if (--parts_ > 0) return;
+    error_ ? future_->setError(error_) : future_->markCompleted(c10::IValue(results_));
+    finish(error_);
   }
 
  private:
   Tensors results_;
+  std::size_t parts_;         // that have not ended
+  std::exception_ptr error_;  // the first
   c10::intrusive_ptr<c10::ivalue::Future> future_;
 };
 
-// An operation as begin() takes it. The functions hold the tensors that it reads and writes.
+// An operation as begin() takes it. It has several parts where MPI cannot count its elements in
+// one; all ranks start them in the same order.
 struct Call {
   c10d::OpType type;
   const char* name;
   std::chrono::milliseconds timeout = c10d::kUnsetTimeout;
   Tensors results;
-  std::function<MPI_Request(MPI_Comm, const Types&)> start;
-  std::function<void(const MPI_Status&)> after = {};  // once the data is here; may throw
+  std::vector<Part> parts = {};
 };
 
 void check_tensor(const at::Tensor& tensor, const char* operation) {
@@ -56,10 +65,6 @@ void check_tensor(const at::Tensor& tensor, const char* operation) {
           operation);
   require(can_carry(tensor.scalar_type()), "{} over mpi cannot carry tensors of type {}", operation,
           c10::toString(tensor.scalar_type()));
-  // MPI counts in int, and some of its algorithms also count all ranks' elements together.
-  require(tensor.numel() <= std::numeric_limits<int>::max(),
-          "{} over mpi takes at most {} elements at once, got {}; cut the tensor into slices",
-          operation, std::numeric_limits<int>::max(), tensor.numel());
 }
 
 at::Tensor only(const Tensors& tensors, const char* operation) {
@@ -97,16 +102,9 @@ Reduction reduction_of(const c10d::ReduceOp& op, const at::Tensor& tensor) {
   }
 }
 
-int elements(const at::Tensor& tensor) { return static_cast<int>(tensor.numel()); }
-
-// MPI_Ialltoallv's numbers of one side, in elements.
-struct Cut {
-  std::vector<int> lengths;
-  std::vector<int> offsets;
-};
-
-// Cuts a tensor by rows; no splits means equal parts.
-Cut cut(const at::Tensor& tensor, const std::vector<std::int64_t>& splits, int parts) {
+// Cuts a tensor by rows, counted in elements; no splits means equal parts.
+std::vector<Segment> cut(const at::Tensor& tensor, const std::vector<std::int64_t>& splits,
+                         int parts) {
   require(tensor.dim() > 0,
           "all_to_all over mpi cuts along the first dimension, this tensor has none");
   const std::int64_t rows = tensor.size(0);
@@ -120,23 +118,31 @@ Cut cut(const at::Tensor& tensor, const std::vector<std::int64_t>& splits, int p
       std::ssize(lengths) == parts && std::accumulate(lengths.begin(), lengths.end(), 0LL) == rows,
       "all_to_all over mpi of {} ranks: the split sizes [{}] do not cut {} rows", parts,
       fmt::join(lengths, ", "), rows);
-  Cut result;
-  int offset = 0;
+  std::vector<Segment> segments;
+  std::int64_t begin = 0;
   for (const std::int64_t length : lengths) {
     require(length >= 0, "all_to_all over mpi: split size {} is negative", length);
-    result.lengths.push_back(static_cast<int>(length * row));
-    result.offsets.push_back(offset);
-    offset += result.lengths.back();
+    segments.push_back({begin, begin + length * row});
+    begin = segments.back().end;
   }
-  return result;
+  return segments;
 }
+
+at::Tensor elements_of(const at::Tensor& tensor, const Segment& segment) {
+  return tensor.view({-1}).narrow(0, segment.begin, segment.length());
+}
+
+// Of messages that are parts of an all_to_all; the caller's own have 0.
+constexpr int kAllToAllTag = 1;
 
 class Group final : public c10d::Backend {
  public:
-  Group(std::shared_ptr<Progress> progress, const GroupPlan& plan, MpiComm communicator)
+  Group(std::shared_ptr<Progress> progress, const GroupPlan& plan, MpiComm communicator,
+        std::int64_t most)
       : c10d::Backend(plan.rank, static_cast<int>(plan.ranks.size())),
         name_(fmt::format("[{}]", fmt::join(plan.ranks, ", "))),
         limit_(plan.limit),
+        most_elements_(most),
         progress_(std::move(progress)),
         communicator_(new MpiComm(std::move(communicator)),
                       [thread = progress_.get()](MpiComm* owned) {
@@ -149,40 +155,40 @@ class Group final : public c10d::Backend {
   WorkPointer allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) override {
     const at::Tensor tensor = only(tensors, "all_reduce");
     const Reduction how = reduction_of(options.reduceOp, tensor);
-    return begin({.type = c10d::OpType::ALLREDUCE,
-                  .name = "all_reduce",
-                  .timeout = options.timeout,
-                  .results = {tensor},
-                  .start =
-                      [tensor, how](MPI_Comm comm, const Types& types) {
-                        MPI_Request request = MPI_REQUEST_NULL;
-                        const auto type = tensor.scalar_type();
-                        mpi_check(MPI_Iallreduce(MPI_IN_PLACE, tensor.mutable_data_ptr(),
-                                                 elements(tensor), types.type_of(type),
-                                                 types.operator_of(type, how), comm, &request));
-                        return request;
-                      },
-                  .after = mean(tensor, options.reduceOp)});
+    Call call{.type = c10d::OpType::ALLREDUCE,
+              .name = "all_reduce",
+              .timeout = options.timeout,
+              .results = {tensor}};
+    for (const at::Tensor& piece : pieces_of(tensor)) {
+      call.parts.push_back(all_reduce_part(piece, how));
+      call.parts.back().after = mean(piece, options.reduceOp);
+    }
+    return begin(std::move(call));
   }
 
   WorkPointer _reduce_scatter_base(at::Tensor& output, at::Tensor& input,
                                    const c10d::ReduceScatterOptions& options) override {
     check_pair(output, input, getSize(), "reduce_scatter");
     const Reduction how = reduction_of(options.reduceOp, input);
-    return begin({.type = c10d::OpType::_REDUCE_SCATTER_BASE,
-                  .name = "reduce_scatter",
-                  .timeout = options.timeout,
-                  .results = {output},
-                  .start =
-                      [input, output, how](MPI_Comm comm, const Types& types) {
-                        MPI_Request request = MPI_REQUEST_NULL;
-                        const auto type = input.scalar_type();
-                        mpi_check(MPI_Ireduce_scatter_block(
-                            input.const_data_ptr(), output.mutable_data_ptr(), elements(output),
-                            types.type_of(type), types.operator_of(type, how), comm, &request));
-                        return request;
-                      },
-                  .after = mean(output, options.reduceOp)});
+    Call call{.type = c10d::OpType::_REDUCE_SCATTER_BASE,
+              .name = "reduce_scatter",
+              .timeout = options.timeout,
+              .results = {output}};
+    if (input.numel() <= most_elements_) {
+      call.parts.push_back(reduce_scatter_part(input, output, how));
+      call.parts.back().after = mean(output, options.reduceOp);
+      return begin(std::move(call));
+    }
+    const Tensors into = pieces_of(output);
+    for (int root = 0; root < getSize(); ++root) {
+      const bool ours = root == getRank();
+      const Tensors from = pieces_of(elements_of(input, equal_segment(output, root)));
+      for (std::size_t i = 0; i < from.size(); ++i) {
+        call.parts.push_back(reduce_part(from[i], ours ? into[i] : at::Tensor(), root, how));
+        if (ours) call.parts.back().after = mean(into[i], options.reduceOp);
+      }
+    }
+    return begin(std::move(call));
   }
 
   WorkPointer _allgather_base(at::Tensor& output, at::Tensor& input,
@@ -193,34 +199,34 @@ class Group final : public c10d::Backend {
     const auto place = static_cast<const std::byte*>(output.const_data_ptr()) +
                        getRank() * static_cast<std::ptrdiff_t>(input.nbytes());
     const bool in_place = input.const_data_ptr() == place && input.numel() > 0;
-    return begin({.type = c10d::OpType::_ALLGATHER_BASE,
-                  .name = "all_gather",
-                  .timeout = options.timeout,
-                  .results = {output},
-                  .start = [input, output, in_place](MPI_Comm comm, const Types& types) {
-                    MPI_Request request = MPI_REQUEST_NULL;
-                    const MPI_Datatype type = types.type_of(input.scalar_type());
-                    mpi_check(MPI_Iallgather(in_place ? MPI_IN_PLACE : input.const_data_ptr(),
-                                             elements(input), type, output.mutable_data_ptr(),
-                                             elements(input), type, comm, &request));
-                    return request;
-                  }});
+    Call call{.type = c10d::OpType::_ALLGATHER_BASE,
+              .name = "all_gather",
+              .timeout = options.timeout,
+              .results = {output}};
+    if (output.numel() <= most_elements_) {
+      call.parts.push_back(all_gather_part(input, output, in_place));
+      return begin(std::move(call));
+    }
+    if (!in_place) elements_of(output, equal_segment(input, getRank())).copy_(input.view({-1}));
+    for (int root = 0; root < getSize(); ++root) {
+      for (const at::Tensor& piece : pieces_of(elements_of(output, equal_segment(input, root)))) {
+        call.parts.push_back(broadcast_part(piece, root));
+      }
+    }
+    return begin(std::move(call));
   }
 
   WorkPointer broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) override {
     const at::Tensor tensor = only(tensors, "broadcast");
     const int root = peer(options.rootRank, "broadcast");
-    return begin({.type = c10d::OpType::BROADCAST,
-                  .name = "broadcast",
-                  .timeout = options.timeout,
-                  .results = {tensor},
-                  .start = [tensor, root](MPI_Comm comm, const Types& types) {
-                    MPI_Request request = MPI_REQUEST_NULL;
-                    mpi_check(MPI_Ibcast(tensor.mutable_data_ptr(), elements(tensor),
-                                         types.type_of(tensor.scalar_type()), root, comm,
-                                         &request));
-                    return request;
-                  }});
+    Call call{.type = c10d::OpType::BROADCAST,
+              .name = "broadcast",
+              .timeout = options.timeout,
+              .results = {tensor}};
+    for (const at::Tensor& piece : pieces_of(tensor)) {
+      call.parts.push_back(broadcast_part(piece, root));
+    }
+    return begin(std::move(call));
   }
 
   WorkPointer alltoall_base(at::Tensor& output, at::Tensor& input,
@@ -230,63 +236,50 @@ class Group final : public c10d::Backend {
     check_tensor(input, "all_to_all");
     check_tensor(output, "all_to_all");
     require(input.scalar_type() == output.scalar_type(), "all_to_all over mpi: types differ");
-    // Shared, since MPI reads the numbers until the operation is complete.
-    const auto sent = std::make_shared<const Cut>(cut(input, input_splits, getSize()));
-    const auto received = std::make_shared<const Cut>(cut(output, output_splits, getSize()));
-    return begin({.type = c10d::OpType::ALLTOALL_BASE,
-                  .name = "all_to_all",
-                  .timeout = options.timeout,
-                  .results = {output},
-                  .start = [input, output, sent, received](MPI_Comm comm, const Types& types) {
-                    MPI_Request request = MPI_REQUEST_NULL;
-                    const MPI_Datatype type = types.type_of(input.scalar_type());
-                    mpi_check(MPI_Ialltoallv(input.const_data_ptr(), sent->lengths.data(),
-                                             sent->offsets.data(), type, output.mutable_data_ptr(),
-                                             received->lengths.data(), received->offsets.data(),
-                                             type, comm, &request));
-                    return request;
-                  }});
+    const std::vector<Segment> sent = cut(input, input_splits, getSize());
+    const std::vector<Segment> received = cut(output, output_splits, getSize());
+    Call call{.type = c10d::OpType::ALLTOALL_BASE,
+              .name = "all_to_all",
+              .timeout = options.timeout,
+              .results = {output}};
+    // All ranks must decide alike. Their inputs are of one size, and no output has more than a row
+    // for each rank in addition.
+    const std::int64_t row = c10::multiply_integers(input.sizes().slice(1));
+    if (input.numel() + getSize() * row <= most_elements_) {
+      DASO_ASSERT(output.numel() <= most_elements_);
+      call.parts.push_back(all_to_all_part(input, sent, output, received));
+      return begin(std::move(call));
+    }
+    for (int other = 0; other < getSize(); ++other) {
+      const auto number = static_cast<std::size_t>(other);
+      for (const at::Tensor& piece : pieces_of(elements_of(output, received[number]))) {
+        call.parts.push_back(receive_part(piece, other, kAllToAllTag));
+      }
+      for (const at::Tensor& piece : pieces_of(elements_of(input, sent[number]))) {
+        call.parts.push_back(send_part(piece, other, kAllToAllTag));
+      }
+    }
+    return begin(std::move(call));
   }
 
   WorkPointer send(Tensors& tensors, int to, int tag) override {
     const at::Tensor tensor = only(tensors, "send");
     peer(to, "send");
-    return begin({.type = c10d::OpType::SEND,
-                  .name = "send",
-                  .results = {tensor},
-                  .start = [tensor, to, tag](MPI_Comm comm, const Types& types) {
-                    MPI_Request request = MPI_REQUEST_NULL;
-                    mpi_check(MPI_Isend(tensor.const_data_ptr(), elements(tensor),
-                                        types.type_of(tensor.scalar_type()), to, tag, comm,
-                                        &request));
-                    return request;
-                  }});
+    Call call{.type = c10d::OpType::SEND, .name = "send", .results = {tensor}};
+    for (const at::Tensor& piece : pieces_of(tensor)) {
+      call.parts.push_back(send_part(piece, to, tag));
+    }
+    return begin(std::move(call));
   }
 
   WorkPointer recv(Tensors& tensors, int from, int tag) override {
     const at::Tensor tensor = only(tensors, "receive");
     peer(from, "receive");
-    return begin(
-        {.type = c10d::OpType::RECV,
-         .name = "receive",
-         .results = {tensor},
-         .start =
-             [tensor, from, tag](MPI_Comm comm, const Types& types) {
-               MPI_Request request = MPI_REQUEST_NULL;
-               mpi_check(MPI_Irecv(tensor.mutable_data_ptr(), elements(tensor),
-                                   types.type_of(tensor.scalar_type()), from, tag, comm, &request));
-               return request;
-             },
-         // MPI takes a shorter message than asked for as good.
-         .after =
-             [tensor, from](const MPI_Status& status) {
-               int bytes = 0;
-               mpi_check(MPI_Get_count(&status, MPI_BYTE, &bytes));
-               require(bytes == MPI_UNDEFINED || static_cast<std::size_t>(bytes) == tensor.nbytes(),
-                       "receive over mpi: rank {} of the group sent {} bytes, the tensor "
-                       "has {}",
-                       from, bytes, tensor.nbytes());
-             }});
+    Call call{.type = c10d::OpType::RECV, .name = "receive", .results = {tensor}};
+    for (const at::Tensor& piece : pieces_of(tensor)) {
+      call.parts.push_back(receive_part(piece, from, tag));
+    }
+    return begin(std::move(call));
   }
 
   WorkPointer barrier(const c10d::BarrierOptions& options) override {
@@ -294,32 +287,44 @@ class Group final : public c10d::Backend {
                   .name = "barrier",
                   .timeout = options.timeout,
                   .results = {},
-                  .start = [](MPI_Comm comm, const Types&) {
-                    MPI_Request request = MPI_REQUEST_NULL;
-                    mpi_check(MPI_Ibarrier(comm, &request));
-                    return request;
-                  }});
+                  .parts = {barrier_part()}});
   }
 
  private:
   WorkPointer begin(Call call) {
-    auto work = c10::make_intrusive<Work>(getRank(), call.type, std::move(call.results));
-    progress_->enqueue(
-        {.name = fmt::format("{} on group {}", call.name, name_),
-         .limit = call.timeout == c10d::kUnsetTimeout ? limit_ : Seconds(call.timeout),
-         .start = [start = std::move(call.start), communicator = communicator_](
-                      const Types& types) { return start(communicator->get(), types); },
-         .finish =
-             [work, after = std::move(call.after)](const MPI_Status* status,
-                                                   std::exception_ptr error) {
-               try {
-                 if (!error && after) after(*status);
-               } catch (...) {
-                 error = std::current_exception();
-               }
-               work->end(error);
-             }});
+    auto work = c10::make_intrusive<Work>(getRank(), call.type, std::move(call.results),
+                                          call.parts.size());
+    for (Part& part : call.parts) {
+      progress_->enqueue(
+          {.name = fmt::format("{} on group {}", call.name, name_),
+           .limit = call.timeout == c10d::kUnsetTimeout ? limit_ : Seconds(call.timeout),
+           .start = [start = std::move(part.start), communicator = communicator_](
+                        const Types& types) { return start(communicator->get(), types); },
+           .finish =
+               [work, after = std::move(part.after)](const MPI_Status* status,
+                                                     std::exception_ptr error) {
+                 try {
+                   if (!error && after) after(*status);
+                 } catch (...) {
+                   error = std::current_exception();
+                 }
+                 work->end_part(error);
+               }});
+    }
     return work;
+  }
+
+  // The tensor in pieces that MPI can count, as few and as equal as can be. One that it can count
+  // stays whole: how sums are rounded depends on where an element lies.
+  Tensors pieces_of(const at::Tensor& tensor) const {
+    if (tensor.numel() <= most_elements_) return {tensor};
+    const std::int64_t pieces = tensor.numel() / most_elements_ + 1;
+    return tensor.view({-1}).split(tensor.numel() / pieces + 1);
+  }
+
+  // Where a rank's part lies among those of all ranks.
+  static Segment equal_segment(const at::Tensor& part, int rank) {
+    return {rank * part.numel(), (rank + 1) * part.numel()};
   }
 
   // The second half of a mean: MPI has made the sum.
@@ -339,6 +344,7 @@ class Group final : public c10d::Backend {
 
   const std::string name_;
   const Seconds limit_;
+  const std::int64_t most_elements_;  // of all ranks together, in one call of MPI
   const std::shared_ptr<Progress> progress_;
   // Shared with the operations in flight; the last one to let go gives it to the progress thread.
   const std::shared_ptr<const MpiComm> communicator_;
@@ -360,15 +366,26 @@ void check_plan(const GroupPlan& plan, const Progress& progress) {
           ranks, plan.rank, progress.rank());
 }
 
+// MPI counts in int, and some of its algorithms also count all ranks' elements together. A test
+// sets the variable, the same on all ranks, to have small tensors travel as large ones do.
+std::int64_t most_elements() {
+  constexpr const char* kVariable = "DASO_MPI_MOST_ELEMENTS";
+  const int most =
+      find_integer(this_environment(), kVariable).value_or(std::numeric_limits<int>::max());
+  require(most >= 1, "{} must be above 0, got {}", kVariable, most);
+  return most;
+}
+
 }  // namespace
 
 c10::intrusive_ptr<c10d::Backend> make_group(std::shared_ptr<Progress> progress,
                                              const GroupPlan& plan) {
   check_plan(plan, *progress);
+  const std::int64_t most = most_elements();
   std::optional<MpiComm> communicator;
   progress->call(fmt::format("making group [{}]", fmt::join(plan.ranks, ", ")), plan.limit,
                  [&] { communicator.emplace(make_communicator(plan.ranks)); });
-  return c10::make_intrusive<Group>(std::move(progress), plan, std::move(*communicator));
+  return c10::make_intrusive<Group>(std::move(progress), plan, std::move(*communicator), most);
 }
 
 }  // namespace daso::mpi
