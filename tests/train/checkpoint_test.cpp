@@ -3,11 +3,14 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <fstream>
+#include <optional>
 #include <random>
 
 #include "daso/base/error.h"
+#include "process.h"
 #include "run_ranks.h"
 #include "runs.h"
 #include "scratch_folder.h"
@@ -161,6 +164,58 @@ TEST(Checkpoint, DamagedPartsAreRefusedByName) {
   }
   std::ofstream(part, std::ios::binary) << whole.substr(0, whole.size() - 1);
   EXPECT_ANY_THROW(train(options));
+}
+
+// Two ranks on two nodes with a folder each. A pipe that nobody reads from stands for the disk of
+// rank 1, which hangs when its second part is opened.
+class HangingDisk : public testing::Test {
+ protected:
+  HangingDisk() {
+    fs::create_directories(hangs_.path() / "step-000000000");
+    const fs::path draft = hangs_.path() / "step-000000000" / "rank-1.safetensors.part";
+    EXPECT_EQ(::mkfifo(draft.c_str(), 0600), 0);
+  }
+  const fs::path& folder_of(const World& world) const {
+    return world.rank() == 0 ? healthy_.path() : hangs_.path();
+  }
+  // The first part of a rank is there.
+  bool has_begun(const World& world) const {
+    const std::string part = fmt::format("node-{}.safetensors", world.node());
+    return fs::exists(folder_of(world) / "step-000000000" / part);
+  }
+
+  ScratchFolder healthy_;
+  ScratchFolder hangs_;
+};
+
+TEST_F(HangingDisk, EndsAsOneThatCannotBeWrittenTo) {
+  run_ranks({.ranks = 2, .nodes = {"a", "b"}, .limit = Seconds(3)}, [&](World& world) {
+    CheckpointWriter writer(world, folder_of(world), /*keep=*/1);
+    writer.write({});
+    try {
+      writer.finish();
+      ADD_FAILURE() << "rank " << world.rank() << " has noticed nothing";
+    } catch (const Error& error) {
+      EXPECT_EQ(daso::exit_code_of(error), kExitBug);
+      EXPECT_THAT(error.what(), HasSubstr("rank-1.safetensors"));
+      if (world.rank() == 1) {
+        EXPECT_THAT(error.what(), HasSubstr("the disk hangs"));
+      }
+    }
+  });
+  EXPECT_FALSE(newest_checkpoint(healthy_.path()));
+}
+
+TEST_F(HangingDisk, IsLeftToItselfAfterAnError) {
+  run_ranks({.ranks = 2, .nodes = {"a", "b"}}, [&](World& world) {
+    std::optional<CheckpointWriter> writer(std::in_place, world, folder_of(world), /*keep=*/1);
+    writer->write({});
+    EXPECT_TRUE(holds_within(Seconds(20), [&] { return has_begun(world); }));
+    if (world.rank() == 1) world.abandon("something else went wrong");
+    const auto begun = Clock::now();
+    writer.reset();
+    EXPECT_LT(since(begun).count(), 10);  // it has more than 20 s to write
+  });
 }
 
 // Whatever is in a manifest: it is understood, or refused with a ConfigError that names it.

@@ -182,6 +182,22 @@ class Program(unittest.TestCase):
         daso("export", str(run), "--format", "safetensors", "--to", str(self.folder / "disk.safetensors"))
         self.assertEqual((self.folder / "disk.safetensors").read_bytes(), self.export("whole"))
 
+    def test_a_disk_that_hangs_ends_the_run_with_its_name(self):
+        """A pipe that nobody writes to stands for an old checkpoint that cannot be read."""
+        run = self.folder / "run"
+        job = subprocess.Popen([DASO, "train", *JOB[:6], "--nodes", "1", "--ranks-per-node", "2", "--epochs", "60",
+                                "--checkpoint-every", "40steps", "--timeout", "6", "--out", str(run)],
+                               text=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        self.addCleanup(job.kill)
+        await_checkpoint(run, job)
+        old = run / "checkpoints/step-000000001"
+        old.mkdir()
+        os.mkfifo(old / "manifest.json")
+        _, errors = job.communicate(timeout=120)
+        self.assertEqual(job.returncode, 1, errors)
+        self.assertIn("old checkpoints could not be removed", errors)
+        self.assertIn(f"the disk hangs, removing old checkpoints of {run / 'checkpoints'} is still not done", errors)
+
     def test_sigterm_saves_and_ends_well(self):
         """However long that takes: the grace time is for ranks that fail."""
         self.train("whole", epochs=40)

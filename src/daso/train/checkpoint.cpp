@@ -77,7 +77,7 @@ std::vector<fs::path> complete_checkpoints(const fs::path& folder) {
 // A disk that takes less in a second is not slow, it hangs.
 constexpr double kSlowestBytes = 1e6;
 
-// How long other ranks may take to write theirs, which are about as large.
+// How long a rank may take to write its parts.
 Seconds limit_for(const RunState& state, const World& world) {
   double bytes = 0;
   for (const State* part : {&state.common, &state.own}) {
@@ -99,9 +99,12 @@ CheckpointWriter::CheckpointWriter(World& world, fs::path folder, int keep)
       }()),
       worker_("checkpoint") {}
 
+CheckpointWriter::~CheckpointWriter() { disk_.give_up(); }
+
 void CheckpointWriter::write(RunState state) {
   worker_.wait();
-  worker_.post([this, state = std::move(state)] { write_all(state); });
+  worker_.post(
+      [this, shared = std::make_shared<const RunState>(std::move(state))] { write_all(shared); });
 }
 
 void CheckpointWriter::finish() {
@@ -109,25 +112,28 @@ void CheckpointWriter::finish() {
   if (!failure_.empty()) throw Error(failure_);
 }
 
-void CheckpointWriter::write_all(const RunState& state) {
-  const Span span(world_.timeline(), Track::kCheckpoint, "write", state.place.step);
-  const fs::path folder = folder_ / folder_name(state.place.step);
+void CheckpointWriter::write_all(const std::shared_ptr<const RunState>& state) {
+  const std::int64_t step = state->place.step;
+  const Span span(world_.timeline(), Track::kCheckpoint, "write", step);
+  const fs::path folder = folder_ / folder_name(step);
+  const Seconds limit = limit_for(*state, world_);
   failure_.clear();
   begin(folder);
   std::vector<Part> own;
   try {
-    write_own(state, own);
+    if (failure_.empty()) write_own(state, limit, own);
   } catch (const std::exception& error) {
     failure_ = error.what();
   }
-  const std::vector<Part> parts = collect(own, limit_for(state, world_));
+  // Longer than theirs, so that a rank whose disk hangs can say so.
+  const std::vector<Part> parts = collect(own, limit + world_.limit());
   const auto missing = std::find_if(parts.begin(), parts.end(),
                                     [](const Part& part) { return part.bytes == kMissing; });
   if (missing != parts.end() && failure_.empty()) {
     failure_ = fmt::format("{} could not be written", (folder / missing->name).string());
   }
   try {
-    if (world_.rank() == 0 && failure_.empty()) publish(state, parts);
+    if (world_.rank() == 0 && failure_.empty()) publish(*state, parts);
   } catch (const std::exception& error) {
     failure_ = error.what();
   }
@@ -135,40 +141,60 @@ void CheckpointWriter::write_all(const RunState& state) {
     if (world_.rank() == 0) remove_old();
     return;
   }
-  fmt::print(stderr, "daso: warning: rank {}: no checkpoint at step {}: {}\n", world_.rank(),
-             state.place.step, failure_);
+  fmt::print(stderr, "daso: warning: rank {}: no checkpoint at step {}: {}\n", world_.rank(), step,
+             failure_);
   take_back(folder, own);
 }
+
+// For what takes a healthy disk no time: meanwhile the other ranks may wait for this one.
+Seconds CheckpointWriter::moment() const { return world_.limit() / 2; }
 
 // A run that counts its steps anew may write where a checkpoint is. Nobody writes before that one
 // is none any more: a kill must not leave its manifest with other parts.
 void CheckpointWriter::begin(const fs::path& folder) {
-  std::error_code ignored;  // where it cannot be removed nothing can be written, either
-  if (world_.rank() == 0) {
+  const auto remove = [folder] {
+    std::error_code ignored;  // where it cannot be removed nothing can be written, either
     fs::remove(folder / kManifest, ignored);
     fs::remove_all(folder, ignored);
+  };
+  try {
+    if (world_.rank() == 0) disk_.within(moment(), "removing " + folder.string(), remove);
+  } catch (const std::exception& error) {
+    failure_ = error.what();
   }
   ranks_.barrier().wait(world_.limit());
 }
 
-void CheckpointWriter::write_own(const RunState& state, std::vector<Part>& own) const {
-  const fs::path folder = folder_ / folder_name(state.place.step);
-  fs::create_directories(folder);
-  const auto write_part = [&](const std::string& name, const State& tensors) {
+void CheckpointWriter::write_own(const std::shared_ptr<const RunState>& state, Seconds limit,
+                                 std::vector<Part>& own) {
+  const fs::path folder = folder_ / folder_name(state->place.step);
+  const Deadline deadline(limit);
+  const auto write_part = [&](const std::string& name, std::shared_ptr<const State> tensors) {
     const fs::path path = folder / name;
-    write_tensors(path, tensors);
-    own.push_back({name, static_cast<std::int64_t>(fs::file_size(path)), checksum_of_file(path)});
+    const auto act = [name, path, tensors = std::move(tensors)] {
+      fs::create_directories(path.parent_path());
+      write_tensors(path, *tensors);
+      return Part{name, static_cast<std::int64_t>(fs::file_size(path)), checksum_of_file(path)};
+    };
+    own.push_back(disk_.within(deadline.left(), "writing " + path.string(), act));
   };
-  if (world_.local_rank() == 0) write_part(node_part(world_.node()), state.common);
-  write_part(rank_part(world_.rank()), state.own);
+  if (world_.local_rank() == 0) write_part(node_part(world_.node()), {state, &state->common});
+  write_part(rank_part(world_.rank()), {state, &state->own});
 }
 
 // Its room is needed more than what is left of it.
-void CheckpointWriter::take_back(const fs::path& folder, const std::vector<Part>& own) const {
-  std::error_code ignored;
-  if (world_.rank() == 0) fs::remove(folder / kManifest, ignored);
-  for (const Part& part : own) fs::remove(folder / part.name, ignored);
-  fs::remove(folder, ignored);
+void CheckpointWriter::take_back(const fs::path& folder, const std::vector<Part>& own) {
+  const auto remove = [folder, own, first = world_.rank() == 0] {
+    std::error_code ignored;
+    if (first) fs::remove(folder / kManifest, ignored);
+    for (const Part& part : own) fs::remove(folder / part.name, ignored);
+    fs::remove(folder, ignored);
+  };
+  try {
+    disk_.within(moment(), "removing " + folder.string(), remove);
+  } catch (const std::exception&) {
+    // The disk hangs, and the failure has been told.
+  }
 }
 
 // All ranks' parts, in the order of the ranks, those that are not there with kMissing bytes; also
@@ -199,7 +225,7 @@ std::vector<CheckpointWriter::Part> CheckpointWriter::collect(const std::vector<
   return parts;
 }
 
-void CheckpointWriter::publish(const RunState& state, const std::vector<Part>& parts) const {
+void CheckpointWriter::publish(const RunState& state, const std::vector<Part>& parts) {
   json manifest = {{"format", 1},
                    {"epoch", state.place.epoch},
                    {"batch", state.place.batch},
@@ -213,21 +239,25 @@ void CheckpointWriter::publish(const RunState& state, const std::vector<Part>& p
                                  {"bytes", part.bytes},
                                  {"checksum", fmt::format("{:016x}", part.checksum)}});
   }
-  const std::string text = manifest.dump(2) + "\n";
-  DraftFile file(folder_ / folder_name(state.place.step) / kManifest);
-  file.write(std::as_bytes(std::span(text)));
-  file.publish();
+  const fs::path path = folder_ / folder_name(state.place.step) / kManifest;
+  disk_.within(moment(), "writing " + path.string(), [path, text = manifest.dump(2) + "\n"] {
+    DraftFile file(path);
+    file.write(std::as_bytes(std::span(text)));
+    file.publish();
+  });
 }
 
-void CheckpointWriter::remove_old() const {
-  try {
-    const std::vector<fs::path> all = complete_checkpoints(folder_);
-    const auto keep = static_cast<std::size_t>(keep_);
+void CheckpointWriter::remove_old() {
+  const auto remove = [folder = folder_, keep = static_cast<std::size_t>(keep_)] {
+    const std::vector<fs::path> all = complete_checkpoints(folder);
     for (std::size_t i = 0; i + keep < all.size(); ++i) {
       // The manifest first: what is half removed must not look complete.
       fs::remove(all[i] / kManifest);
       fs::remove_all(all[i]);
     }
+  };
+  try {
+    disk_.within(moment(), "removing old checkpoints of " + folder_.string(), remove);
   } catch (const std::exception& error) {
     fmt::print(stderr, "daso: warning: old checkpoints could not be removed: {}\n", error.what());
   }

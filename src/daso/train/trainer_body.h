@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "daso/base/disk.h"
 #include "daso/data/evaluation_loader.h"
 #include "daso/data/loader.h"
 #include "daso/metrics/trace.h"
@@ -77,6 +78,7 @@ struct Trainer::Body {
   EvaluationLoader test_part;
   Control control;
   CheckpointWriter checkpoints;
+  Disk best_disk;  // of the best model
   std::optional<Trace> trace;
   InterruptedBy interrupted;
 

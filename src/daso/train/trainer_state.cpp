@@ -113,8 +113,10 @@ void Trainer::Body::keep_if_best() {
   State tensors = copies_of(model.named_parameters());
   tensors.merge(copies_of(model.named_buffers()));
   try {
-    write_tensors(options.out / "best.safetensors", tensors);
-  } catch (const std::exception& error) {  // a full disk, as for checkpoints
+    const fs::path path = options.out / "best.safetensors";
+    best_disk.within(world.limit(), "writing " + path.string(),
+                     [path, tensors = std::move(tensors)] { write_tensors(path, tensors); });
+  } catch (const std::exception& error) {  // a disk that is full or hangs, as for checkpoints
     fmt::print(stderr, "daso: warning: the best model could not be kept: {}\n", error.what());
   }
 }
