@@ -85,7 +85,7 @@ Work load(const std::shared_ptr<const Dataset>& data, const BenchLoaderOptions& 
   Loader loader(data, {.shard = shard_options(*data),
                        .threads = options.threads,
                        .augment = Augment::kResizedCropFlip,
-                       .normalisation = normalisation_of(*data)});
+                       .normalisation = normalisation_of(data)});
   Work done;
   const auto begin = Clock::now();
   const Deadline deadline(options.seconds);

@@ -88,7 +88,7 @@ class Ramp : public ImageDataset {
 };
 
 TEST(Normalisation, IsTheMeanAndDeviationOfEachChannel) {
-  const Normalisation normalisation = normalisation_of(Ramp());
+  const Normalisation normalisation = normalisation_of(std::make_shared<Ramp>());
   EXPECT_FLOAT_EQ(normalisation.mean[0], 5);  // of 0 ... 10
   EXPECT_FLOAT_EQ(normalisation.deviation[0], std::sqrt(10.0F));
   EXPECT_FLOAT_EQ(normalisation.mean[1], 7);
@@ -104,7 +104,7 @@ class Known : public Ramp {
 };
 
 TEST(Normalisation, IsWhatTheDatasetKnowsOfItself) {
-  const Normalisation normalisation = normalisation_of(Known());
+  const Normalisation normalisation = normalisation_of(std::make_shared<Known>());
   EXPECT_EQ(normalisation.mean, (Floats{1, 2}));
   EXPECT_EQ(normalisation.deviation, (Floats{3, 4}));
 }
@@ -129,7 +129,8 @@ class Counting : public TextDataset {
 
 TEST(Text, HasTheNextTokenAsTheLabelOfEach) {
   const Counting text;
-  const Normalisation none = completed(normalisation_of(text), text.shape());
+  const Normalisation none =
+      completed(normalisation_of(std::make_shared<Counting>()), text.shape());
   EXPECT_TRUE(none.mean.empty() && none.deviation.empty());
   Batch batch = empty_batch(text.shape(), 2);
   BatchFiller filler(text, none);

@@ -65,7 +65,7 @@ TEST_F(ImageFolders, AreReadClassByClass) {
     EXPECT_EQ(as_images(*data.train).read_augmented(i, RandomStream{1, 2}, image), i / 4);
     expect_colour(image, static_cast<int>(i / 4));
   }
-  const Normalisation normalisation = normalisation_of(*data.train);
+  const Normalisation normalisation = normalisation_of(data.train);
   EXPECT_EQ(normalisation.mean, (Floats{0.485F, 0.456F, 0.406F}));
   EXPECT_EQ(normalisation.deviation, (Floats{0.229F, 0.224F, 0.225F}));
   EXPECT_EQ(open_data("images:" + folder_.string()).train->shape().width, 224);

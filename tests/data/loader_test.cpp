@@ -92,7 +92,7 @@ TEST(Loader, GivesTheSameWithAnyNumberOfThreads) {
   const auto data = open_synthetic({.train = 60, .test = 1, .size = 16}).train;
   LoaderOptions options = options_for(*data, 7);
   options.augment = Augment::kCropFlip;
-  options.normalisation = normalisation_of(*data);
+  options.normalisation = normalisation_of(data);
   std::optional<std::vector<Batch>> first;
   for (const int threads : {1, 2, 5}) {
     options.threads = threads;
@@ -206,6 +206,22 @@ TEST(Loader, LeavesAReadThatHangsToItself) {
     gate->open();
     EXPECT_TRUE(holds_within(Seconds(20), [&] { return in_use.expired(); }));
   }
+}
+
+TEST(Normalisation, OfADatasetThatHangsIsAnError) {
+  const auto gate = std::make_shared<Gate>();
+  const auto dataset = std::make_shared<Numbered>(600);
+  dataset->before_read = [gate](std::int64_t index) {
+    if (index == 300) gate->pass();
+  };
+  try {
+    normalisation_of(dataset, Seconds(1));
+    ADD_FAILURE() << "nothing was thrown";
+  } catch (const Error& error) {
+    EXPECT_EQ(std::string(error.what()).find("reading examples 256 ... 511 to normalise by"), 0U)
+        << error.what();
+  }
+  gate->open();
 }
 
 TEST(Loader, EndsAfterTheExamplesInWorkNotAfterTheirBatches) {

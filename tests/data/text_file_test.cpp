@@ -43,6 +43,17 @@ class TextFile : public test::DataFolder {
   }
 };
 
+TEST_F(TextFile, ThatIsNotOpenInTimeIsAnError) {
+  const std::string text = with(counting(100), ",length=4");
+  try {
+    open_data(text, {.limit = Seconds(0)});
+    ADD_FAILURE() << "nothing was thrown";
+  } catch (const Error& error) {
+    EXPECT_EQ(std::string(error.what()).find("opening --data " + text + " is not done"), 0U)
+        << error.what();
+  }
+}
+
 TEST_F(TextFile, IsCutIntoWindowsThatFollowEachOther) {
   const Datasets data = open_data(with(counting(100), ",length=4"));
   // 90 bytes to train with, 10 to test with; a window needs one byte behind it.
@@ -129,7 +140,7 @@ TEST_F(TextFile, GoesThroughALoader) {
   LoaderOptions options{.shard = {.examples = data->size(), .ranks = 2, .batch_size = 3, .seed = 1},
                         .rank = 1,
                         .threads = 2,
-                        .normalisation = normalisation_of(*data),
+                        .normalisation = normalisation_of(data),
                         .limit = Seconds(20)};
   Loader loader(data, options);
   loader.start(2);

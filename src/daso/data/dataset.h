@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "daso/base/random.h"
+#include "daso/base/seconds.h"
 
 namespace daso {
 
@@ -94,9 +95,11 @@ std::vector<std::string> data_kinds();
 struct DataOptions {
   // Another image of its class takes the place of one that cannot be read.
   bool skip_bad_images = false;
+  Seconds limit{300};  // for listing and reading files
 };
 
-// Opens one of these. Throws ConfigError naming the key, or the file and what is wrong with it.
+// Opens one of these. Throws ConfigError naming the key, or the file and what is wrong with it;
+// Error when it is not open within the limit. A read that hangs is then left to itself.
 Datasets open_data(const std::string& text, const DataOptions& options = {});
 
 }  // namespace daso

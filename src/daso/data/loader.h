@@ -14,8 +14,10 @@ namespace daso {
 enum class Augment { kNone, kCrop, kCropFlip, kResizedCropFlip };
 
 // What the dataset is known to need, else of (at most the first 10000 of) its images. A channel
-// without any variation has deviation 1. Empty for texts.
-Normalisation normalisation_of(const Dataset& dataset);
+// without any variation has deviation 1. Empty for texts. Throws what reading threw; Error when
+// some hundred images are not read within the limit.
+Normalisation normalisation_of(const std::shared_ptr<const Dataset>& dataset,
+                               Seconds limit = Seconds(300));
 
 struct LoaderOptions {
   ShardOptions shard;

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "daso/base/disk.h"
 #include "daso/base/error.h"
 #include "daso/base/text.h"
 #include "daso/data/cifar.h"
@@ -62,7 +63,8 @@ Datasets open_data(const std::string& text, const DataOptions& options) {
     if (kind.name != name) continue;
     require(kind.has_bad_images || !options.skip_bad_images,
             "--skip-bad-images changes nothing here: it is for --data images:DIR");
-    return kind.open(rest, options);
+    return Disk().within(options.limit, "opening --data " + text,
+                         [open = kind.open, rest, options] { return open(rest, options); });
   }
   const std::optional<std::string> meant = nearest(name, names);
   throw ConfigError(fmt::format(

@@ -42,8 +42,9 @@ std::shared_ptr<Network> network_for(const TrainOptions& options, const Dataset&
   return network;
 }
 
-LoaderOptions loader_options(const TrainOptions& options, const Dataset& data, const World& world) {
-  return {.shard = {.examples = data.size(),
+LoaderOptions loader_options(const TrainOptions& options,
+                             const std::shared_ptr<const Dataset>& data, const World& world) {
+  return {.shard = {.examples = data->size(),
                     .ranks = world.size(),
                     .batch_size = options.batch_size * options.accumulate,
                     .uneven = options.uneven,
@@ -92,7 +93,7 @@ Trainer::Body::Body(World& the_world, const TrainOptions& the_options)
       network(network_for(options, *data.train)),
       model(network),
       optimizer(make_optimizer(model, optimizer_options(options))),
-      loading(loader_options(options, *data.train, world)),
+      loading(loader_options(options, data.train, world)),
       loader(data.train, loading),
       rate(rate_options(options, world.size(), loader.batches())),
       course(course_of(options, world.size(), loader.batches())),
