@@ -10,6 +10,7 @@
 #include "daso/base/error.h"
 #include "daso/comm/network.h"
 #include "launched.h"
+#include "process.h"
 
 namespace daso::test {
 namespace {
@@ -120,6 +121,26 @@ INSTANTIATE_TEST_SUITE_P(All, LaunchSignal,
                                            PassedOn{SIGINT, "trap 'exit 130' INT", 130},
                                            PassedOn{SIGTERM, ":", 143}, PassedOn{SIGINT, ":", 130},
                                            PassedOn{SIGTERM, "trap 'exit 9' TERM", 9}));
+
+// Twice, and it can still be told to end.
+TEST(Launch, StopsTheRanksAtCtrlZAndGoesOnWithThem) {
+  Launched job(Launched::script({"--ranks", "2"}, std::string("echo pid $$; ") + kStay));
+  const std::vector<pid_t> ranks = job.process_numbers(2);
+  const auto all = [&](bool stopped) {
+    return holds_within(kPatience, [&] {
+      const auto is_so = [&](pid_t pid) { return (state_of(pid) == 'T') == stopped; };
+      return is_so(job.pid()) && is_so(ranks[0]) && is_so(ranks[1]);
+    });
+  };
+  for (int round = 0; round < 2; ++round) {
+    job.send(SIGTSTP);
+    EXPECT_TRUE(all(/*stopped=*/true));
+    job.send(SIGCONT);
+    EXPECT_TRUE(all(/*stopped=*/false));
+  }
+  job.send(SIGTERM);
+  EXPECT_EQ(job.wait(), 128 + SIGTERM);
+}
 
 TEST(Launch, KillsARankThatIgnoresTheSignalAfterTheGraceTime) {
   Launched job(

@@ -16,6 +16,7 @@
 #include <thread>
 
 #include "daso/base/error.h"
+#include "process.h"
 
 namespace daso::test {
 namespace {
@@ -131,18 +132,17 @@ std::vector<pid_t> Launched::process_numbers(std::size_t ranks) {
   return {numbers.begin(), numbers.end()};
 }
 
+std::optional<char> state_of(pid_t pid) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+  std::string text;
+  std::getline(file, text);
+  // The state follows the name in parentheses.
+  const std::size_t name_end = text.rfind(") ");
+  return name_end == std::string::npos ? std::nullopt : std::optional(text[name_end + 2]);
+}
+
 bool gone(pid_t pid) {
-  const Deadline deadline(kPatience);
-  while (!deadline.passed()) {
-    std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
-    std::string text;
-    std::getline(file, text);
-    // The state follows the name in parentheses; Z is an entry that nobody has collected.
-    const std::size_t name_end = text.rfind(") ");
-    if (name_end == std::string::npos || text[name_end + 2] == 'Z') return true;
-    std::this_thread::sleep_for(kLookEvery);
-  }
-  return false;
+  return holds_within(kPatience, [pid] { return state_of(pid).value_or('Z') == 'Z'; });
 }
 
 std::vector<std::string> lines_of(const std::string& text) {

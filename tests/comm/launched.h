@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <sys/types.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,7 @@ class Launched {
   Launched& operator=(const Launched&) = delete;
   ~Launched();
 
+  pid_t pid() const { return pid_; }
   void send(int signal) const { ::kill(pid_, signal); }
   // Reads until the probe's output ends and the probe itself does; its exit code, or -signal. Fails
   // the test after kPatience.
@@ -48,6 +50,8 @@ class Launched {
   std::string error_;
 };
 
+// As /proc has it: T is stopped, Z an entry that nobody has collected; none: there is no process.
+std::optional<char> state_of(pid_t pid);
 // Waits until the process is gone (or only its entry is left); false after kPatience.
 bool gone(pid_t pid);
 

@@ -41,6 +41,19 @@ def await_checkpoint(run: pathlib.Path, job: subprocess.Popen) -> None:
         time.sleep(0.02)  # the job needs the cores
 
 
+def await_metrics(run: pathlib.Path, job: subprocess.Popen) -> None:
+    """Until the job has begun to train."""
+    metrics = run / "metrics.jsonl"
+    deadline = time.monotonic() + 60
+    while not metrics.exists() or not metrics.read_text():
+        assert time.monotonic() < deadline and job.poll() is None, f"no metrics in {run}"
+        time.sleep(0.02)
+
+
+def is_stopped(pid: int) -> bool:
+    return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].startswith("T")
+
+
 def read_terminal(terminal: int, limit: float) -> bytes:
     """All that is written to it until the last writer has closed it."""
     shown = b""
@@ -204,16 +217,32 @@ class Program(unittest.TestCase):
         job = subprocess.Popen([DASO, "train", *JOB, "--epochs", "40", "--out",
                                 str(self.folder / "stopped"), "--json", "--grace", "0.01"], text=True,
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        metrics = self.folder / "stopped/metrics.jsonl"
-        deadline = time.monotonic() + 60
-        while not metrics.exists() or not metrics.read_text():
-            self.assertLess(time.monotonic(), deadline)
-            time.sleep(0.02)
+        await_metrics(self.folder / "stopped", job)
         job.send_signal(signal.SIGTERM)
         output, errors = job.communicate(timeout=60)
         self.assertEqual(job.returncode, 0, errors)
         self.assertLess(json.loads(output)["steps"], 320)
         self.train("stopped", "--resume", epochs=40)
+        self.assertEqual(self.export("stopped"), self.export("whole"))
+
+    def test_ctrl_z_loses_nobody(self):
+        self.train("whole", epochs=40)
+        run = self.folder / "stopped"
+        job = subprocess.Popen([DASO, "train", *JOB, "--epochs", "40", "--out", str(run)], text=True,
+                               stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        self.addCleanup(job.kill)
+        await_metrics(run, job)
+        job.send_signal(signal.SIGTSTP)
+        deadline = time.monotonic() + 20
+        while not is_stopped(job.pid):
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.02)
+        before = (run / "metrics.jsonl").read_text()
+        time.sleep(3)  # how long it stands still: six roll calls
+        self.assertEqual((run / "metrics.jsonl").read_text(), before)
+        job.send_signal(signal.SIGCONT)
+        _, errors = job.communicate(timeout=120)
+        self.assertEqual(job.returncode, 0, errors)
         self.assertEqual(self.export("stopped"), self.export("whole"))
 
     def test_python_reads_what_is_exported(self):

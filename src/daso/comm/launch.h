@@ -35,7 +35,7 @@ inline constexpr const char* kColumnsVariable = "DASO_COLUMNS";
 //   otherwise the first code that is neither 0 nor 3; otherwise 3 if any rank said 3; otherwise 0.
 // After the first failure the others learn of it through the store and have a second to end by
 // themselves, then SIGTERM, then after the grace time SIGKILL. No process and no port stays behind,
-// also when the launcher itself is killed.
+// also when the launcher itself is killed. SIGTSTP (Ctrl-Z) stops ranks and launcher until SIGCONT.
 //
 // With all ranks on this machine (no node_index) the store listens on loopback only; on a cluster,
 // on the address of its first node.

@@ -15,10 +15,12 @@ SignalInbox::SignalInbox() {
   sigset_t taken;
   ::sigemptyset(&taken);
   for (const int signal : {SIGINT, SIGTERM, SIGCHLD}) ::sigaddset(&taken, signal);
-  // The terminal is gone; nohup has it ignored.
-  struct sigaction hangup {};
-  ::sigaction(SIGHUP, nullptr, &hangup);
-  if (hangup.sa_handler != SIG_IGN) ::sigaddset(&taken, SIGHUP);
+  // The terminal is gone, or says Ctrl-Z. Who started us may have had them ignored, as nohup does.
+  for (const int signal : {SIGHUP, SIGTSTP}) {
+    struct sigaction found {};
+    ::sigaction(signal, nullptr, &found);
+    if (found.sa_handler != SIG_IGN) ::sigaddset(&taken, signal);
+  }
   descriptor_ = FileDescriptor(::signalfd(-1, &taken, SFD_CLOEXEC | SFD_NONBLOCK));
   DASO_ASSERT(descriptor_.open());
   sigset_t blocked = taken;

@@ -75,6 +75,10 @@ bool Supervisor::turn(Seconds at_most) {
   bool told_to_end = false;
   for (std::optional<int> signal; (signal = signals_.take());) {
     if (*signal == SIGCHLD) continue;
+    if (*signal == SIGTSTP) {
+      stand_still();
+      continue;
+    }
     told_to_end = true;
     on_signal(*signal);
   }
@@ -128,6 +132,13 @@ void Supervisor::on_signal(int signal) {
   tell(signal, /*asked=*/false);
   stage_ = Stage::kAsked;
   next_ = Deadline(std::max(options_.grace, options_.time_to_save));
+}
+
+// Ctrl-Z. The ranks stop before us and go on after us, so that none misses the store that we serve.
+void Supervisor::stand_still() {
+  tell(SIGSTOP, /*asked=*/false);
+  ::raise(SIGSTOP);  // until SIGCONT
+  tell(SIGCONT, /*asked=*/false);
 }
 
 void Supervisor::on_clock() {

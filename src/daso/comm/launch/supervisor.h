@@ -63,6 +63,7 @@ class Supervisor {
   void look_at_processes();
   void on_end(const RankEnd& end);
   void on_signal(int signal);
+  void stand_still();
   void on_clock();
   void tell(int signal, bool asked);
   void read_from(Stream& stream);
