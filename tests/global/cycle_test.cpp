@@ -177,10 +177,29 @@ TEST(Cycle, ExchangeInFlightKeepsItsWaitAndTheNextOneHasTheNewCadence) {
                                start_of(3, rare)}));
 }
 
-TEST(Cycle, RefusesAnExchangeInFlightWhereNothingIsExchangedAnyMore) {
+TEST(Cycle, RefusesToBlockInTheMiddleOfACyclingEpochAndToCycleInABlockingOne) {
+  const Schedule cycles = cycling({.skip = 4, .wait = 2});
   const Schedule warmup({.kind = ScheduleKind::kFixed, .phases = {.epochs = 1, .warmup = 1}});
-  EXPECT_THROW(plans_after(cycling({.skip = 4, .wait = 2}), warmup, 1, 2), ConfigError);
-  EXPECT_NO_THROW(plans_after(cycling({.skip = 4, .wait = 2}), warmup, 3, 4));  // it was merged
+  const Schedule cooldown({.kind = ScheduleKind::kFixed, .phases = {.epochs = 1, .cooldown = 1}});
+  EXPECT_THROW(plans_after(cycles, warmup, 1, 2), ConfigError);  // an exchange is in flight
+  EXPECT_THROW(plans_after(cycles, warmup, 3, 4), ConfigError);  // merged, but the nodes differ
+  EXPECT_THROW(plans_after(warmup, cycles, 3, 4), ConfigError);  // there is no anchor
+  EXPECT_NO_THROW(plans_after(cycles, warmup, 0, 20));
+  EXPECT_NO_THROW(plans_after(warmup, cooldown, 3, 4));  // both block
+}
+
+// One that does not say how its epoch began: an exchange in flight does.
+TEST(Cycle, GoesOnFromOlderCheckpoints) {
+  const Schedule cycles = cycling({.skip = 4, .wait = 2});
+  const Schedule warmup({.kind = ScheduleKind::kFixed, .phases = {.epochs = 1, .warmup = 1}});
+  Cycle cycle({.nodes = 2});
+  cycle.after_step(cycles, when_of(0, 20));
+  CycleState state = cycle.state();
+  state.cycling.reset();
+  cycle.load_state(state);
+  EXPECT_NO_THROW(cycle.after_step(cycles, when_of(1, 20)));
+  cycle.load_state(state);
+  EXPECT_THROW(cycle.after_step(warmup, when_of(1, 20)), ConfigError);
 }
 
 // Every pair of skip and wait, every length of an epoch: against the rule written with `mod`.

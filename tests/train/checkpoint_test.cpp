@@ -89,6 +89,31 @@ TEST_F(GoingOn, InTheMiddleOfAnEpochNeedsAsManySteps) {
   EXPECT_EQ(train(options)[0].steps, 12);
 }
 
+// The first of 3 epochs warms up and the others cycle: in their middle the nodes differ.
+TEST_F(GoingOn, InTheMiddleOfAnEpochNeedsItsPhase) {
+  // In its first step, where a rank may hear of it from the other.
+  const auto expect_error = [](const TrainOptions& options, const char* said) {
+    try {
+      train(options);
+      ADD_FAILURE() << "nothing says that " << said;
+    } catch (const Error& error) {
+      EXPECT_THAT(error.what(), HasSubstr(said));
+    }
+  };
+  TrainOptions options = from(12, first_);
+  options.warmup_epochs = 2;
+  expect_error(options, "epoch 2 is cycling in the checkpoint");
+  options = from(4, first_);
+  options.warmup_epochs = 0;
+  expect_error(options, "epoch 1 is blocking in the checkpoint");
+  options = from(20, first_);
+  options.cooldown_epochs = 1;
+  expect_error(options, "epoch 3 is cycling in the checkpoint");
+  options = from(16, second_);
+  options.cooldown_epochs = 1;
+  EXPECT_EQ(train(options)[0].steps, 24);
+}
+
 // What such a run writes would be older than what is there.
 TEST(Checkpoint, WithLaterOnesBesideItIsRefused) {
   const ScratchFolder folder;

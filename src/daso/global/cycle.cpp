@@ -15,16 +15,9 @@ Plan Cycle::after_step(const Schedule& schedule, const When& when) {
   DASO_ASSERT(when.batch >= 0 && when.batch <= when.last);
   const auto [phase, cadence] = schedule.epoch(when.epoch);
   Plan plan{.phase = phase};
-  if (is_blocking(phase) || options_.nodes == 1) {
-    if (state_.in_flight) {  // left by a run that had other phases
-      throw ConfigError(fmt::format(
-          "the exchange of step {} is still to be merged, but nothing is exchanged in epoch {} any "
-          "more: go on with the warm-up and cool-down that the run had, or from the epoch's "
-          "beginning",
-          state_.in_flight->started, when.epoch + 1));
-    }
-    return plan;
-  }
+  if (options_.nodes == 1) return plan;
+  keep_to_phase(!is_blocking(phase), when);
+  if (is_blocking(phase)) return plan;
   plan.merge = take_due_merge(when);
   if (when.batch == when.last) {
     plan.then = Plan::Then::kAgree;
@@ -43,6 +36,19 @@ Plan Cycle::after_step(const Schedule& schedule, const When& when) {
     state_.in_flight = {.exchange = plan.exchange, .started = when.step, .wait = plan.wait};
   }
   return plan;
+}
+
+// Blocking steps need nodes that are equal, and cycling needs the anchor that its epoch has begun
+// with: a run with other phases than before can go on from an epoch's beginning only.
+void Cycle::keep_to_phase(bool cycling, const When& when) {
+  const bool before = state_.cycling.value_or(cycling || state_.in_flight.has_value());
+  if (when.batch > 0 && before != cycling) {
+    throw ConfigError(fmt::format(
+        "epoch {} is {} in the checkpoint, which is from its middle, and {} here: go on with the "
+        "epochs, warm-up and cool-down that the run had, or from an epoch's beginning",
+        when.epoch + 1, before ? "cycling" : "blocking", cycling ? "cycling" : "blocking"));
+  }
+  state_.cycling = cycling;
 }
 
 std::optional<Plan::DueMerge> Cycle::take_due_merge(const When& when) {

@@ -49,6 +49,7 @@ struct CycleState {
   std::optional<InFlight> in_flight;
   std::int64_t last_start = 0;  // the step within the epoch; b == 0 of each epoch sets it anew
   std::int64_t skip = 0;        // of the round that began there
+  std::optional<bool> cycling;  // the last step did; none: an older checkpoint does not say
   bool operator==(const CycleState&) const = default;
 };
 
@@ -64,6 +65,7 @@ class Cycle {
   void load_state(const CycleState& state) { state_ = state; }
 
  private:
+  void keep_to_phase(bool cycling, const When& when);
   std::optional<Plan::DueMerge> take_due_merge(const When& when);
 
   CycleOptions options_;

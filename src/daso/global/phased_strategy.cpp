@@ -24,6 +24,7 @@ void save(const CycleState& cycle, State& state) {
   state["cycle.exchanges"] = integer(cycle.exchanges);
   state["cycle.last_start"] = integer(cycle.last_start);
   state["cycle.skip"] = integer(cycle.skip);
+  if (cycle.cycling) state["cycle.cycling"] = integer(*cycle.cycling ? 1 : 0);
   state["cycle.in_flight"] = integer(cycle.in_flight ? 1 : 0);
   if (!cycle.in_flight) return;
   state["cycle.in_flight.exchange"] = integer(cycle.in_flight->exchange);
@@ -35,7 +36,9 @@ CycleState cycle_in(const State& state) {
   CycleState cycle{.exchanges = integer_in(state, "cycle.exchanges"),
                    .in_flight = std::nullopt,
                    .last_start = integer_in(state, "cycle.last_start"),
-                   .skip = integer_in(state, "cycle.skip")};
+                   .skip = integer_in(state, "cycle.skip"),
+                   .cycling = std::nullopt};
+  if (state.contains("cycle.cycling")) cycle.cycling = integer_in(state, "cycle.cycling") != 0;
   if (integer_in(state, "cycle.in_flight") == 0) return cycle;
   cycle.in_flight = {.exchange = integer_in(state, "cycle.in_flight.exchange"),
                      .started = integer_in(state, "cycle.in_flight.started"),
