@@ -100,7 +100,8 @@ int train(World& world, TrainCommand command) {
   return summary.exit;
 }
 
-// A run goes on with its own configuration; flags win. The ranks may be counted by others.
+// A run goes on with its own configuration; flags win, also over what belongs to what they replace.
+// The ranks may be counted by others.
 void apply_own_config(CLI::App& app, TrainCommand& command) {
   TrainOptions& options = command.options;
   if (options.out.empty() && options.resume_from.empty()) options.out = newest_run();
@@ -109,9 +110,9 @@ void apply_own_config(CLI::App& app, TrainCommand& command) {
   const LaunchFlags& launch = command.launch;
   const bool counted = launch.sized() || !launch.cluster.empty() || !launch.rendezvous.empty() ||
                        place_from(this_environment()).has_value();
-  apply_config_file(
-      app, (run / kConfigFile).string(),
-      counted ? std::vector<std::string>{"nodes", "ranks-per-node"} : std::vector<std::string>{});
+  std::vector<std::string> except = replaced_keys(app, options);
+  if (counted) except.insert(except.end(), {"nodes", "ranks-per-node"});
+  apply_config_file(app, (run / kConfigFile).string(), except);
 }
 
 int act(CLI::App& app, TrainCommand& command, const Invocation& invocation) {

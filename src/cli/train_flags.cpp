@@ -213,6 +213,21 @@ void add_train_flags(CLI::App& app, TrainOptions& options) {
   add_output_flags(app, options);
 }
 
+std::vector<std::string> replaced_keys(const CLI::App& app, const TrainOptions& o) {
+  const auto given = [&](const char* flag) { return app.count(flag) > 0; };
+  std::vector<std::string> keys;
+  if (given("--lr-schedule")) keys = idle_rate_flags(o.lr_schedule);
+  if (given("--base-lr")) keys.insert(keys.end(), {"lr", "lr-start"});
+  if (o.lr_warmup_epochs == 0.0) keys.emplace_back("lr-start");
+  if (given("--schedule")) {
+    if (o.schedule != ScheduleKind::kRate) keys.emplace_back("alpha");
+    if (o.schedule != ScheduleKind::kPlateau) {
+      keys.insert(keys.end(), {"patience", "threshold"});
+    }
+  }
+  return keys;
+}
+
 Configuration configuration_of(const TrainOptions& o) {
   Configuration all;
   const auto put = [&](const char* flag, const auto& value) {

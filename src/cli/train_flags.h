@@ -19,6 +19,11 @@ void add_train_flags(CLI::App& app, TrainOptions& options);
 void add_rate_flags(CLI::App& app, TrainOptions& options);
 void add_batch_flags(CLI::App& app, TrainOptions& options);
 
+// What a saved configuration has and no longer counts, since a flag on the command line has taken
+// its place: an --lr-end, where the --lr-schedule given has none. To be called after the app, which
+// has all flags of a run, has parsed and before anything else fills `options`.
+std::vector<std::string> replaced_keys(const CLI::App& app, const TrainOptions& options);
+
 // Everything that decides a result, as flags and their values; what was not given is left out.
 Configuration configuration_of(const TrainOptions& options);
 

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <fstream>
 #include <random>
 
@@ -15,16 +16,17 @@
 namespace daso::test {
 namespace {
 
-// A train command's flags, as they are after a file was applied.
-TrainOptions options_after(const std::string& text) {
+// A train command's flags, as they are after a file was applied; those on the command line win.
+TrainOptions options_after(const std::string& text, std::vector<std::string> words = {}) {
   const ScratchFolder folder;
   const std::string path = folder.path() / "c.toml";
   std::ofstream(path, std::ios::binary) << text;
   TrainOptions options{.trace = StepRange{0, 200}};
   CLI::App app;
   add_train_flags(app, options);
-  app.parse(std::vector<std::string>{});
-  apply_config_file(app, path);
+  std::reverse(words.begin(), words.end());  // CLI11 takes them from the back
+  app.parse(std::move(words));
+  apply_config_file(app, path, replaced_keys(app, options));
   validate(options);
   return options;
 }
@@ -50,6 +52,24 @@ TEST(ConfigFile, TakesWhatIsWrittenOfARun) {
   const TrainOptions options = options_after(kWhole);
   const TrainOptions again = options_after(toml_of(configuration_of(options)));
   EXPECT_EQ(configuration_of(again), configuration_of(options));
+}
+
+// Values that a run has resolved for what a flag has replaced do not count.
+TEST(ConfigFile, DoesNotHoldAgainstFlagsWhatTheyReplace) {
+  const std::string saved =
+      "lr = 0.1\nlr-start = 0.01\nlr-warmup-epochs = 1\nlr-schedule = \"cosine\"\nlr-end = 0.05\n"
+      "schedule = \"plateau\"\npatience = 3\nthreshold = 0.1\n";
+  EXPECT_FALSE(options_after(saved, {"--lr-schedule", "constant"}).lr_end);
+  EXPECT_EQ(options_after(saved, {"--lr-schedule", "cosine"}).lr_end, 0.05);
+  EXPECT_EQ(options_after(saved, {"--lr-schedule", "polynomial"}).lr_end, 0.05);
+  EXPECT_EQ(options_after(saved, {"--epochs", "9"}).lr_end, 0.05);
+  EXPECT_FALSE(options_after(saved, {"--base-lr", "0.2"}).lr);
+  EXPECT_FALSE(options_after(saved, {"--lr-warmup-epochs", "0"}).lr_start);
+  EXPECT_FALSE(options_after(saved, {"--schedule", "rate"}).patience);
+  EXPECT_EQ(options_after(saved, {"--schedule", "plateau"}).patience, 3);
+  EXPECT_FALSE(options_after(saved + "alpha = 0.1\n", {"--schedule", "plateau"}).alpha);
+  // What is given now is held against them.
+  EXPECT_THROW(options_after(saved, {"--lr-schedule", "constant", "--lr-end", "0.1"}), ConfigError);
 }
 
 // Whatever is in the file: it is understood, or refused with a ConfigError.

@@ -146,6 +146,15 @@ class Program(unittest.TestCase):
                     "--ranks-per-node", "1")
         self.assertIn("going on with 2 ranks on 2 nodes from the beginning of epoch 5", done.stderr)
 
+    def test_goes_on_with_another_schedule_of_the_rate(self):
+        """What the run has for the one before does not count."""
+        self.train("run", epochs=1)
+        config = self.folder / "run/config.toml"
+        self.assertIn("lr-end", config.read_text())
+        daso("train", "--resume", "--out", str(self.folder / "run"), "--epochs", "2", "--lr-schedule", "constant")
+        self.assertIn('lr-schedule = "constant"', config.read_text())
+        self.assertNotIn("lr-end", config.read_text())
+
     def test_draws_a_bar_on_a_terminal(self):
         """Also where a launcher stands between the ranks and the terminal."""
         for ranks in ("2", "1"):

@@ -102,6 +102,9 @@ struct TrainOptions {
 // Throws ConfigError for what is impossible whatever the data.
 void validate(const TrainOptions& options);
 
+// The flags, without their dashes, of other schedules of the learning rate than this one.
+std::vector<std::string> idle_rate_flags(RateKind kind);
+
 // The peak of the learning rate, for a number of ranks.
 double peak_of(const TrainOptions& options, int ranks);
 

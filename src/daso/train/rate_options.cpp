@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The part of TrainOptions that becomes the learning rate.
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "daso/base/error.h"
@@ -9,22 +10,40 @@
 namespace daso {
 namespace {
 
+bool is_plateau(RateKind kind) { return kind == RateKind::kPlateau; }
+bool is_polynomial(RateKind kind) { return kind == RateKind::kPolynomial; }
+bool is_step(RateKind kind) { return kind == RateKind::kStep; }
+
+// A flag that only some schedules of the rate use.
+struct RateFlag {
+  const char* name;
+  const char* users;
+  bool (*used_by)(RateKind kind);
+  bool (*given)(const TrainOptions& options);
+};
+
+constexpr std::array<RateFlag, 6> kRateFlags = {{
+    {"lr-end", "cosine and polynomial",
+     [](RateKind kind) { return kind == RateKind::kCosine || is_polynomial(kind); },
+     [](const TrainOptions& o) { return o.lr_end.has_value(); }},
+    {"lr-power", "polynomial", is_polynomial,
+     [](const TrainOptions& o) { return o.lr_power.has_value(); }},
+    {"lr-gamma", "step and plateau",
+     [](RateKind kind) { return is_step(kind) || is_plateau(kind); },
+     [](const TrainOptions& o) { return o.lr_gamma.has_value(); }},
+    {"lr-steps", "step", is_step, [](const TrainOptions& o) { return !o.lr_steps.empty(); }},
+    {"lr-patience", "plateau", is_plateau,
+     [](const TrainOptions& o) { return o.lr_patience.has_value(); }},
+    {"lr-threshold", "plateau", is_plateau,
+     [](const TrainOptions& o) { return o.lr_threshold.has_value(); }},
+}};
+
 // An option of one schedule of the rate that another would ignore is a mistake.
 void refuse_idle(const TrainOptions& options) {
-  const RateKind kind = options.lr_schedule;
-  const auto belongs = [&](bool given, const char* flag, bool used, const char* where) {
-    require(!given || used, "{} changes nothing here: it is for --lr-schedule {}", flag, where);
-  };
-  const bool step = kind == RateKind::kStep;
-  const bool polynomial = kind == RateKind::kPolynomial;
-  const bool plateau = kind == RateKind::kPlateau;
-  belongs(options.lr_end.has_value(), "--lr-end", kind == RateKind::kCosine || polynomial,
-          "cosine and polynomial");
-  belongs(options.lr_power.has_value(), "--lr-power", polynomial, "polynomial");
-  belongs(options.lr_gamma.has_value(), "--lr-gamma", step || plateau, "step and plateau");
-  belongs(!options.lr_steps.empty(), "--lr-steps", step, "step");
-  belongs(options.lr_patience.has_value(), "--lr-patience", plateau, "plateau");
-  belongs(options.lr_threshold.has_value(), "--lr-threshold", plateau, "plateau");
+  for (const RateFlag& flag : kRateFlags) {
+    require(!flag.given(options) || flag.used_by(options.lr_schedule),
+            "--{} changes nothing here: it is for --lr-schedule {}", flag.name, flag.users);
+  }
 }
 
 void check_steps(const TrainOptions& options) {
@@ -46,6 +65,14 @@ double usual_peak(const std::string& optimizer) {
 }
 
 }  // namespace
+
+std::vector<std::string> idle_rate_flags(RateKind kind) {
+  std::vector<std::string> names;
+  for (const RateFlag& flag : kRateFlags) {
+    if (!flag.used_by(kind)) names.emplace_back(flag.name);
+  }
+  return names;
+}
 
 double peak_of(const TrainOptions& options, int ranks) {
   if (!options.base_lr) return options.lr.value_or(usual_peak(optimizer_name(options)));
