@@ -114,6 +114,29 @@ TEST_F(GoingOn, InTheMiddleOfAnEpochNeedsItsPhase) {
   EXPECT_EQ(train(options)[0].steps, 24);
 }
 
+TEST_F(GoingOn, WithAnotherStrategyIsFromWhereAllNodesAreEqual) {
+  TrainOptions options = from(16, first_);
+  options.strategy = "sync";
+  EXPECT_EQ(train(options)[0].steps, 24);
+  options = from(12, second_);
+  options.strategy = "sync";
+  EXPECT_THAT(refusal(options), HasSubstr("was written by --strategy daso, this run has sync"));
+}
+
+TEST(Checkpoint, OfNodesThatDifferIsForTheirStrategyAlone) {
+  const ScratchFolder folder;
+  TrainOptions options = small_run(folder.path());
+  options.strategy = "node";
+  options.epochs = 1;
+  train(options);
+  options.epochs = 2;
+  options.resume = true;
+  options.strategy = "daso";
+  EXPECT_THAT(refusal(options), HasSubstr("was written by --strategy node, this run has daso"));
+  options.strategy = "node";
+  EXPECT_EQ(train(options)[0].epochs, 2);
+}
+
 // What such a run writes would be older than what is there.
 TEST(Checkpoint, WithLaterOnesBesideItIsRefused) {
   const ScratchFolder folder;

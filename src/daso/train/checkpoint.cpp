@@ -232,6 +232,7 @@ void CheckpointWriter::publish(const RunState& state, const std::vector<Part>& p
                    {"batches", state.batches},
                    {"step", state.place.step},
                    {"model", state.model},
+                   {"strategy", state.strategy},
                    {"nodes", ranks_per_node(world_.topology())},
                    {"parts", json::array()}};
   for (const Part& part : parts) {
@@ -280,6 +281,7 @@ Manifest read_manifest(const fs::path& checkpoint) {
         .place = {.epoch = found.at("epoch"), .batch = found.at("batch"), .step = found.at("step")},
         .batches = found.value("batches", std::int64_t{0}),
         .model = found.at("model"),
+        .strategy = found.value("strategy", ""),
         .nodes = found.at("nodes")};
     const RunPlace& place = manifest.place;
     require(place.epoch >= 0 && place.batch >= 0 && place.step >= 0 && manifest.batches >= 0,
@@ -320,6 +322,7 @@ RunState read_checkpoint(const fs::path& checkpoint, const World& world) {
   RunState state{.place = manifest.place,
                  .batches = manifest.batches,
                  .model = manifest.model,
+                 .strategy = manifest.strategy,
                  .other_ranks = !same,
                  .common = read_part(checkpoint, manifest, node_part(same ? world.node() : 0)),
                  .own = read_part(checkpoint, manifest, rank_part(same ? world.rank() : 0))};

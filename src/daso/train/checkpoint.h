@@ -30,6 +30,7 @@ struct RunState {
   RunPlace place;
   std::int64_t batches = 0;  // of an epoch; 0: an older checkpoint does not say
   std::string model;         // name of its network
+  std::string strategy;      // empty: an older checkpoint does not say
   bool other_ranks = false;  // it was written by another number of ranks or nodes
   State common;              // equal on the ranks of a node
   State own;
@@ -84,6 +85,7 @@ struct Manifest {
   RunPlace place;
   std::int64_t batches = 0;
   std::string model;
+  std::string strategy;
   std::vector<int> nodes;  // ranks of each node
   struct Part {
     std::string name;

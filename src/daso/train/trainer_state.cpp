@@ -22,6 +22,11 @@ State copies_of(const State& tensors) {
   return copies;
 }
 
+// At an epoch's end.
+bool makes_nodes_equal(const std::string& strategy) {
+  return strategy != "none" && strategy != "node";
+}
+
 }  // namespace
 
 ModelInput Trainer::Body::input() const {
@@ -32,7 +37,10 @@ void Trainer::Body::checkpoint(RunPlace at) {
   const TimedSpan span(world.timeline(), Track::kCheckpoint, "take", at.step, spent.checkpoint);
   last_checkpoint = Clock::now();
   saved = at;
-  RunState state{.place = at, .batches = course.batches, .model = options.model};
+  RunState state{.place = at,
+                 .batches = course.batches,
+                 .model = options.model,
+                 .strategy = options.strategy};
   strategy->settle();
   // With `none` every rank trains a model of its own.
   State& trained = options.strategy == "none" ? state.own : state.common;
@@ -86,6 +94,11 @@ void Trainer::Body::resume() {
       "{} was written after step {} of {} of its epoch, and here an epoch has {} steps: batch "
       "size, data and ranks can only change at the beginning of an epoch",
       folder->string(), state.place.batch, batches, course.batches);
+  const bool same_strategy = state.strategy.empty() || state.strategy == options.strategy;
+  require(same_strategy || (state.place.batch == 0 && makes_nodes_equal(state.strategy)),
+          "{} was written by --strategy {}, this run has {}: another strategy can only go on from "
+          "the beginning of an epoch of sync, local or daso, when all nodes are equal",
+          folder->string(), state.strategy, options.strategy);
   if (state.other_ranks && world.rank() == 0) {
     fmt::print(
         stderr,
@@ -98,7 +111,7 @@ void Trainer::Body::resume() {
   model.load(section(all, "model."));
   optimizer->load_state(section(all, "optimizer."));
   if (scaler) scaler->load_state(section(all, "scaler."));
-  strategy->load_state(section(all, "strategy."));
+  if (same_strategy) strategy->load_state(section(all, "strategy."));
   place = state.place;
   place.step = place.epoch * course.batches + place.batch;
   saved = place;
