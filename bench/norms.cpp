@@ -2,12 +2,12 @@
 //
 // What the norms of a step of LARS cost: of parameters and gradients in one pass, or one after the
 // other. From what the nearest cache holds to what none does.
-#include "daso/optim/norm.h"
-
 #include <benchmark/benchmark.h>
 
 #include <cstdint>
 #include <vector>
+
+#include "daso/optim/norm.h"
 
 namespace daso {
 namespace {

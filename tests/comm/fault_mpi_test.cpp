@@ -13,11 +13,10 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-const Words kByDaso = {DASO_PROGRAM, "run",     "--ranks-per-node", "3", "--backend",
-                       "mpi",        "--grace", "1",                "--"};
-const Words kByMpirun = {"mpirun",    "--allow-run-as-root", "--oversubscribe",
-                         "--bind-to", "none",                "-n",
-                         "3"};
+const Words kByDaso = {DASO_PROGRAM, "run", "--ranks-per-node", "3", "--backend", "mpi", "--grace",
+                       "1",          "--"};
+const Words kByMpirun = {
+    "mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-n", "3"};
 
 Process probe(Words launcher, const Words& faults, const std::string& limit) {
   launcher.emplace_back(DASO_FAULT_PROBE);

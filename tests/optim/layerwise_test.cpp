@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daso/optim/layerwise.h"
 
+#include <ATen/core/grad_mode.h>
 #include <gtest/gtest.h>
 
 #include <limits>

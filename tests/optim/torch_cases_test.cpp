@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Our optimizers against numbers that PyTorch's own came to (torch_cases.py), or the papers'
 // formulas in double precision (layerwise_numbers.py).
+#include <ATen/core/grad_mode.h>
 #include <gtest/gtest.h>
 
 #include <fstream>

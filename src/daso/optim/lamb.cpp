@@ -64,8 +64,8 @@ void Lamb::step(double learning_rate) {
     step.weight_decay = run.decays ? options_.weight_decay : 0;
     const auto [size, change] =
         take_in(step, gradients.subspan(run.offset, run.elements), w, first, second);
-    const float rate = run.adapts ? rate_by_norms(learning_rate, size, change)
-                                  : static_cast<float>(learning_rate);
+    const float rate =
+        run.adapts ? rate_by_norms(learning_rate, size, change) : static_cast<float>(learning_rate);
     lamb_update(step, rate, first, second, w);
   }
   ++steps_;

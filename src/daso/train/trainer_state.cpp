@@ -37,10 +37,8 @@ void Trainer::Body::checkpoint(RunPlace at) {
   const TimedSpan span(world.timeline(), Track::kCheckpoint, "take", at.step, spent.checkpoint);
   last_checkpoint = Clock::now();
   saved = at;
-  RunState state{.place = at,
-                 .batches = course.batches,
-                 .model = options.model,
-                 .strategy = options.strategy};
+  RunState state{
+      .place = at, .batches = course.batches, .model = options.model, .strategy = options.strategy};
   strategy->settle();
   // With `none` every rank trains a model of its own.
   State& trained = options.strategy == "none" ? state.own : state.common;

@@ -292,8 +292,8 @@ class Group final : public c10d::Backend {
 
  private:
   WorkPointer begin(Call call) {
-    auto work = c10::make_intrusive<Work>(getRank(), call.type, std::move(call.results),
-                                          call.parts.size());
+    auto work =
+        c10::make_intrusive<Work>(getRank(), call.type, std::move(call.results), call.parts.size());
     for (Part& part : call.parts) {
       progress_->enqueue(
           {.name = fmt::format("{} on group {}", call.name, name_),
