@@ -34,22 +34,7 @@ TrainOptions options_of(const Candidate& candidate, const TrainOptions& job) {
   TrainOptions options = job;
   options.strategy = candidate.strategy;
   options.preset = candidate.preset;
-  const bool daso = candidate.strategy == "daso";
-  if (!daso) {
-    options.wait.reset();
-    options.merge.reset();
-    options.wire.reset();
-  }
-  if (candidate.strategy == "none") options.sync_batchnorm = false;
-  if (daso || candidate.strategy == "local") return options;
-  options.schedule.reset();
-  options.skip.reset();
-  options.alpha.reset();
-  options.patience.reset();
-  options.threshold.reset();
-  options.warmup_epochs.reset();
-  options.cooldown_epochs.reset();
-  options.exchange.reset();
+  drop_idle_strategy_flags(options);
   return options;
 }
 

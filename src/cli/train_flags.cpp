@@ -216,15 +216,18 @@ void add_train_flags(CLI::App& app, TrainOptions& options) {
 std::vector<std::string> replaced_keys(const CLI::App& app, const TrainOptions& o) {
   const auto given = [&](const char* flag) { return app.count(flag) > 0; };
   std::vector<std::string> keys;
-  if (given("--lr-schedule")) keys = idle_rate_flags(o.lr_schedule);
-  if (given("--base-lr")) keys.insert(keys.end(), {"lr", "lr-start"});
-  if (o.lr_warmup_epochs == 0.0) keys.emplace_back("lr-start");
-  if (given("--schedule")) {
-    if (o.schedule != ScheduleKind::kRate) keys.emplace_back("alpha");
-    if (o.schedule != ScheduleKind::kPlateau) {
-      keys.insert(keys.end(), {"patience", "threshold"});
-    }
-  }
+  const auto add = [&](const std::vector<std::string>& more) {
+    keys.insert(keys.end(), more.begin(), more.end());
+  };
+  if (given("--lr-schedule")) add(idle_rate_flags(o.lr_schedule));
+  if (given("--base-lr")) add({"lr", "lr-start"});
+  if (given("--lr-warmup-epochs") && o.lr_warmup_epochs == 0.0) add({"lr-start"});
+  if (given("--strategy")) add(idle_strategy_flags(o.strategy));
+  if (given("--preset")) add(preset_flags());
+  if (o.schedule) add(idle_schedule_flags(*o.schedule));
+  // Each of these two implies the other where only one is given.
+  if (o.exchange == ExchangeKind::kRotating) add({"wire"});
+  if (o.wire && *o.wire != Wire::kFp32) add({"exchange"});
   return keys;
 }
 

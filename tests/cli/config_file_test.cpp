@@ -68,6 +68,15 @@ TEST(ConfigFile, DoesNotHoldAgainstFlagsWhatTheyReplace) {
   EXPECT_FALSE(options_after(saved, {"--schedule", "rate"}).patience);
   EXPECT_EQ(options_after(saved, {"--schedule", "plateau"}).patience, 3);
   EXPECT_FALSE(options_after(saved + "alpha = 0.1\n", {"--schedule", "plateau"}).alpha);
+  EXPECT_FALSE(options_after(kWhole, {"--strategy", "sync"}).skip);
+  EXPECT_EQ(options_after(kWhole, {"--strategy", "local"}).skip, 8);
+  EXPECT_FALSE(options_after(kWhole, {"--strategy", "local"}).wire);
+  EXPECT_FALSE(options_after("sync-batchnorm = true\nmodel = \"cnn\"\n", {"--strategy", "none"})
+                   .sync_batchnorm);
+  EXPECT_FALSE(options_after(kWhole, {"--preset", "paper"}).wire);
+  EXPECT_FALSE(options_after(kWhole, {"--exchange", "rotating"}).wire);
+  EXPECT_FALSE(
+      options_after("exchange = \"rotating\"\nwire = \"fp32\"\n", {"--wire", "int8"}).exchange);
   // What is given now is held against them.
   EXPECT_THROW(options_after(saved, {"--lr-schedule", "constant", "--lr-end", "0.1"}), ConfigError);
 }

@@ -21,61 +21,8 @@ constexpr std::array kUnits = {UnitName{"steps", Every::Unit::kSteps},
                                UnitName{"epochs", Every::Unit::kEpochs},
                                UnitName{"minutes", Every::Unit::kMinutes}};
 
-// An option of one strategy, schedule or model that another would ignore is a mistake.
-void refuse_idle(const TrainOptions& options, ScheduleKind schedule) {
-  const bool cycles = options.strategy == "daso" || options.strategy == "local";
-  const auto belongs = [&](bool given, const char* flag, bool used, const char* where) {
-    require(!given || used, "{} changes nothing here: it is for {}", flag, where);
-  };
-  belongs(options.layers || options.embedding || options.heads, "--layers, --embedding or --heads",
-          options.model == "transformer", "--model transformer");
-  belongs(options.sync_batchnorm, "--sync-batchnorm", options.strategy != "none",
-          "strategies whose ranks train one model");
-  belongs(options.preset != "default", "--preset", cycles, "--strategy daso and local");
-  belongs(options.schedule.has_value(), "--schedule", cycles, "--strategy daso and local");
-  belongs(options.skip.has_value(), "--skip", cycles, "--strategy daso and local");
-  belongs(options.wait.has_value(), "--wait", options.strategy == "daso", "--strategy daso");
-  belongs(options.merge.has_value(), "--merge", options.strategy == "daso", "--strategy daso");
-  belongs(options.wire.has_value(), "--wire", options.strategy == "daso", "--strategy daso");
-  belongs(options.exchange.has_value(), "--exchange", cycles, "--strategy daso and local");
-  belongs(options.warmup_epochs.has_value(), "--warmup-epochs", cycles,
-          "--strategy daso and local");
-  belongs(options.cooldown_epochs.has_value(), "--cooldown-epochs", cycles,
-          "--strategy daso and local");
-  belongs(options.alpha.has_value(), "--alpha", cycles && schedule == ScheduleKind::kRate,
-          "--schedule rate");
-  belongs(options.patience.has_value(), "--patience", cycles && schedule == ScheduleKind::kPlateau,
-          "--schedule plateau");
-  belongs(options.threshold.has_value(), "--threshold",
-          cycles && schedule == ScheduleKind::kPlateau, "--schedule plateau");
-}
-
 bool has_moments(const std::string& optimizer) {
   return optimizer == "adamw" || optimizer == "lamb";
-}
-
-// The preset with what was asked for in its place.
-Preset preset_of(const TrainOptions& options, int nodes) {
-  Preset preset = options.preset == "paper" ? paper_preset() : default_preset(nodes);
-  preset.schedule = options.schedule.value_or(preset.schedule);
-  refuse_idle(options, preset.schedule);
-  // The preset's wait may be longer than a skip that was asked for.
-  preset.cadence.skip = options.skip.value_or(preset.cadence.skip);
-  preset.cadence.wait = options.wait.value_or(std::min(preset.cadence.wait, preset.cadence.skip));
-  if (options.warmup_epochs) preset.warmup_epochs = options.warmup_epochs;
-  preset.cooldown_epochs = options.cooldown_epochs.value_or(preset.cooldown_epochs);
-  preset.exchange.merge = options.merge.value_or(preset.exchange.merge);
-  preset.exchange.kind = options.exchange.value_or(preset.exchange.kind);
-  // A lossy wire implies sharded, and rotating implies fp32, unless both were asked for.
-  if (options.wire) {
-    preset.exchange.wire = *options.wire;
-    if (*options.wire != Wire::kFp32 && !options.exchange) {
-      preset.exchange.kind = ExchangeKind::kSharded;
-    }
-  } else if (preset.exchange.kind == ExchangeKind::kRotating) {
-    preset.exchange.wire = Wire::kFp32;
-  }
-  return preset;
 }
 
 }  // namespace
@@ -157,25 +104,11 @@ void validate(const TrainOptions& options) {
   known("--preset", options.preset, {"default", "paper"});
   known("--model", options.model, network_names());
   check_dropout(options.model, options.dropout);
+  require(options.model == "transformer" || !(options.layers || options.embedding || options.heads),
+          "--layers, --embedding or --heads changes nothing here: it is for --model transformer");
   rate_options(options, 1, 1);  // whatever the number of ranks and steps
   optimizer_options(options);
-  // Whatever the number of nodes.
-  const Preset preset = preset_of(options, 1);
-  validate(preset.exchange);
-  validate(preset.cadence);
-}
-
-StrategyOptions strategy_options(const TrainOptions& options, const Course& course, int nodes) {
-  const Preset preset = preset_of(options, nodes);
-  StrategyOptions result = options_of(preset, course);
-  result.name = options.strategy;
-  result.exchange.seed = options.seed;
-  result.bucket_elements = options.bucket_elements;
-  result.finite_gradients = options.precision != Precision::kFp16;
-  result.schedule.alpha = options.alpha.value_or(result.schedule.alpha);
-  result.schedule.stall.patience = options.patience.value_or(result.schedule.stall.patience);
-  result.schedule.stall.threshold = options.threshold.value_or(result.schedule.stall.threshold);
-  return result;
+  validate_strategy(options);
 }
 
 std::string optimizer_name(const TrainOptions& options) {

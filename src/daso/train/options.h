@@ -104,6 +104,13 @@ void validate(const TrainOptions& options);
 
 // The flags, without their dashes, of other schedules of the learning rate than this one.
 std::vector<std::string> idle_rate_flags(RateKind kind);
+// Of other strategies; of other schedules of the exchanges; those that a preset has values for.
+std::vector<std::string> idle_strategy_flags(const std::string& strategy);
+std::vector<std::string> idle_schedule_flags(ScheduleKind schedule);
+std::vector<std::string> preset_flags();
+
+// Takes back what the strategy has no use for.
+void drop_idle_strategy_flags(TrainOptions& options);
 
 // The peak of the learning rate, for a number of ranks.
 double peak_of(const TrainOptions& options, int ranks);
@@ -117,6 +124,9 @@ OptimizerOptions optimizer_options(const TrainOptions& options);
 
 // Of --model transformer.
 TransformerSizes transformer_sizes(const TrainOptions& options);
+
+// What of validate() concerns the strategy, whatever the number of nodes.
+void validate_strategy(const TrainOptions& options);
 
 // What the strategy gets, once the number of nodes and the steps of an epoch are known. Throws
 // ConfigError where options contradict each other.
