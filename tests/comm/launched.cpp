@@ -71,6 +71,7 @@ Launched::Launched(const std::vector<std::string>& words, bool on_terminal) {
   if (pid_ == 0) {
     ::dup2(output.theirs.get(), STDOUT_FILENO);
     ::dup2(error.theirs.get(), STDERR_FILENO);
+    ::setpgid(0, 0);  // as a shell does: Ctrl-Z is for groups that have one to go on by
     ::execv(pointers[0], pointers.data());
     ::_exit(127);
   }

@@ -238,7 +238,8 @@ class Program(unittest.TestCase):
         self.train("whole", epochs=40)
         run = self.folder / "stopped"
         job = subprocess.Popen([DASO, "train", *JOB, "--epochs", "40", "--out", str(run)], text=True,
-                               stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+                               stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                               process_group=0)  # as a shell does; Ctrl-Z needs one to go on by
         self.addCleanup(job.kill)
         await_metrics(run, job)
         job.send_signal(signal.SIGTSTP)
@@ -253,6 +254,17 @@ class Program(unittest.TestCase):
         _, errors = job.communicate(timeout=120)
         self.assertEqual(job.returncode, 0, errors)
         self.assertEqual(self.export("stopped"), self.export("whole"))
+
+    def test_ctrl_z_stops_nobody_where_no_shell_could_let_them_go_on(self):
+        run = self.folder / "alone"
+        job = subprocess.Popen([DASO, "train", *JOB, "--epochs", "40", "--out", str(run)], text=True,
+                               stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                               start_new_session=True)  # as of ssh -t
+        self.addCleanup(job.kill)
+        await_metrics(run, job)
+        job.send_signal(signal.SIGTSTP)
+        _, errors = job.communicate(timeout=120)
+        self.assertEqual(job.returncode, 0, errors)
 
     def test_python_reads_what_is_exported(self):
         self.train("run", epochs=1)

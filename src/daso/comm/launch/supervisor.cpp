@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <csignal>
 #include <utility>
 
 #include "daso/base/error.h"
@@ -136,9 +137,17 @@ void Supervisor::on_signal(int signal) {
 
 // Ctrl-Z. The ranks stop before us and go on after us, so that none misses the store that we serve.
 void Supervisor::stand_still() {
+  const std::optional<Seconds> left = next_ ? std::optional(next_->left()) : std::nullopt;
   tell(SIGSTOP, /*asked=*/false);
-  ::raise(SIGSTOP);  // until SIGCONT
+  // By its own signal: the system drops it where no shell could let us go on (ssh -t, docker exec).
+  sigset_t stop;
+  ::sigemptyset(&stop);
+  ::sigaddset(&stop, SIGTSTP);
+  ::raise(SIGTSTP);
+  ::pthread_sigmask(SIG_UNBLOCK, &stop, nullptr);  // stands still here, until SIGCONT
+  ::pthread_sigmask(SIG_BLOCK, &stop, nullptr);
   tell(SIGCONT, /*asked=*/false);
+  if (left) next_ = Deadline(*left);
 }
 
 void Supervisor::on_clock() {
