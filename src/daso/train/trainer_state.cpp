@@ -22,9 +22,9 @@ State copies_of(const State& tensors) {
   return copies;
 }
 
-// At an epoch's end.
+// Whether all nodes have the same model at the end of an epoch.
 bool makes_nodes_equal(const std::string& strategy) {
-  return strategy != "none" && strategy != "node";
+  return strategy == "sync" || strategy == "local" || strategy == "daso";
 }
 
 }  // namespace
@@ -125,7 +125,8 @@ void Trainer::Body::keep_if_best() {
   tensors.merge(copies_of(model.named_buffers()));
   try {
     const fs::path path = options.out / "best.safetensors";
-    best_disk.within(world.limit(), "writing " + path.string(),
+    // Half of the limit: meanwhile the other ranks wait for this one.
+    best_disk.within(world.limit() / 2, "writing " + path.string(),
                      [path, tensors = std::move(tensors)] { write_tensors(path, tensors); });
   } catch (const std::exception& error) {  // a disk that is full or hangs, as for checkpoints
     fmt::print(stderr, "daso: warning: the best model could not be kept: {}\n", error.what());
