@@ -8,9 +8,13 @@
 namespace daso {
 namespace {
 
-// By this pool alone, neither as a tensor nor by a view of it.
+// By this pool alone, neither as a tensor nor by a view of it. LibTorch reads its counts without
+// order: only who has taken hold and let go comes after those that have let go before.
 bool held_once(const at::Tensor& tensor) {
-  return tensor.use_count() == 1 && tensor.storage().use_count() == 1;
+  if (tensor.use_count() != 1 || tensor.storage().use_count() != 1) return false;
+  const at::Tensor held = tensor;
+  const c10::Storage held_too = tensor.storage();
+  return true;
 }
 
 }  // namespace
