@@ -10,6 +10,7 @@ import subprocess
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 CLUSTER_TOOL = ROOT / "bench" / "cluster" / "daso-cluster"
+TOLD_BY = (signal.SIGINT, signal.SIGTERM)  # to end
 GRACE = 10  # seconds, from asking a run to end to killing it
 CLUSTER_LIMIT = 240  # the first cluster compiles a program
 
@@ -24,16 +25,19 @@ class Failure(Exception):
 
 def run(words: list[str], limit: int) -> dict:
     """The JSON object that a run prints."""
-    process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                               stderr=subprocess.PIPE, text=True, cwd=ROOT,
-                               env={**os.environ, "OMP_NUM_THREADS": "1"})
+    process = None
     try:
+        with undisturbed():  # a run that has begun and has no name here could not be ended
+            process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                       stderr=subprocess.PIPE, text=True, cwd=ROOT,
+                                       env={**os.environ, "OMP_NUM_THREADS": "1"})
         output, error = process.communicate(timeout=limit)
     except subprocess.TimeoutExpired:
         end(process)
         raise Failure(f"a run took longer than --limit {limit} s: {shlex.join(words)}") from None
     except BaseException:
-        end(process)
+        if process:
+            end(process)
         raise
     if process.returncode != 0:
         raise Failure(f"a run ended with exit code {process.returncode}: {shlex.join(words)}\n"
@@ -72,10 +76,24 @@ def cluster(nodes: int, rate: str, delay: str):
         tool("up", "--nodes", str(nodes), *limits, "--delay", delay)
         yield name
     finally:
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in TOLD_BY:
             signal.signal(number, signal.SIG_IGN)
         tool("down")
         listen()
+
+
+@contextlib.contextmanager
+def undisturbed():
+    """Being told to end waits until the block ends."""
+    told = []
+    before = {number: signal.signal(number, lambda *_: told.append(True)) for number in TOLD_BY}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    if told:
+        raise KeyboardInterrupt
 
 
 def listen() -> None:
@@ -83,5 +101,5 @@ def listen() -> None:
     def told_to_end(*_):
         raise KeyboardInterrupt
 
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in TOLD_BY:
         signal.signal(number, told_to_end)

@@ -1,16 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """The statistics, tables and plots of bench/compare_peers."""
+import os
 import pathlib
+import signal
+import subprocess
 import sys
 import tempfile
 import unittest
+import unittest.mock
 import xml.etree.ElementTree
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.dont_write_bytecode = True
 sys.path[:0] = [str(ROOT / "bench"), str(ROOT / "bench" / "peers")]
 
-from compare import accuracy, page, plots, results, scaling, tables
+from compare import accuracy, page, plots, results, runs, scaling, tables
 from compare.cells import CELLS
 from compare.results import CellResults, Result
 from compare.runs import Refusal
@@ -36,6 +40,24 @@ TRAINED = {"target": 0.9, "rate": "8mbit", "delay": "1ms", "commands": {"sync": 
                     "daso": trainings([[1, 0.9], [1.5, 0.96]], [[1, 0.8], [1.5, 0.94]]),
                     "local": trainings([[1, 0.1], [2, 0.2]], [[1, 0.8], [2, 0.9]])}}
 MADE = {"machine": "2 cores", "date": "2026-01-01", "version": "daso 0"}
+
+
+class Runs(unittest.TestCase):
+    def test_one_that_begins_as_we_are_told_to_end_is_ended(self):
+        begun = []
+
+        class Told(subprocess.Popen):
+            def __init__(self, *words, **options):
+                super().__init__(*words, **options)
+                begun.append(self.pid)
+                os.kill(os.getpid(), signal.SIGTERM)
+
+        for number in runs.TOLD_BY:
+            self.addCleanup(signal.signal, number, signal.getsignal(number))
+        runs.listen()
+        with unittest.mock.patch("subprocess.Popen", Told), self.assertRaises(KeyboardInterrupt):
+            runs.run(["sleep", "1000"], limit=60)
+        self.assertFalse(pathlib.Path(f"/proc/{begun[0]}").exists())
 
 
 class Order(unittest.TestCase):
