@@ -23,6 +23,7 @@ constexpr std::array kAugments = {std::pair{"none", Augment::kNone},
 
 std::vector<std::string> augment_names() {
   std::vector<std::string> names;
+  names.reserve(kAugments.size());
   for (const auto& [name, augment] : kAugments) names.emplace_back(name);
   return names;
 }
@@ -160,6 +161,84 @@ void add_output_flags(CLI::App& app, TrainOptions& o) {
       ->default_str("");
 }
 
+// Flags and their values, in the order in which they are put.
+class Entries {
+ public:
+  template <typename T>
+  void put(const char* flag, const T& value) {
+    all_.emplace_back(flag, fmt::format("{}", value));
+  }
+  template <typename T>
+  void put_if(const char* flag, const std::optional<T>& value) {
+    if (value) put(flag, *value);
+  }
+  template <typename T>
+  void put_name_if(const char* flag, const std::optional<T>& value) {
+    if (value) put(flag, name_of(*value));
+  }
+  const Configuration& all() const { return all_; }
+
+ private:
+  Configuration all_;
+};
+
+void put_model(Entries& all, const TrainOptions& o) {
+  all.put("data", o.data);
+  all.put("model", o.model);
+  all.put_if("layers", o.layers);
+  all.put_if("embedding", o.embedding);
+  all.put_if("heads", o.heads);
+  if (o.dropout > 0) all.put("dropout", o.dropout);
+  if (!o.init.empty()) all.put("init", o.init);
+  if (!o.freeze.empty()) all.put("freeze", join(o.freeze, ","));
+}
+
+void put_learning(Entries& all, const TrainOptions& o) {
+  all.put("epochs", o.epochs);
+  all.put("batch-size", o.batch_size);
+  all.put("accumulate", o.accumulate);
+  all.put_if("lr", o.lr);
+  all.put_if("base-lr", o.base_lr);
+  all.put_if("lr-warmup-epochs", o.lr_warmup_epochs);
+  all.put_if("lr-start", o.lr_start);
+  all.put("lr-schedule", name_of(o.lr_schedule));
+  all.put_if("lr-end", o.lr_end);
+  all.put_if("lr-power", o.lr_power);
+  if (!o.lr_steps.empty()) all.put("lr-steps", fmt::format("{}", fmt::join(o.lr_steps, ",")));
+  all.put_if("lr-gamma", o.lr_gamma);
+  all.put_if("lr-patience", o.lr_patience);
+  all.put_if("lr-threshold", o.lr_threshold);
+  if (!o.optimizer.name.empty()) all.put("optimizer", o.optimizer.name);
+  all.put_if("momentum", o.momentum);
+  all.put("nesterov", o.optimizer.nesterov);
+  all.put_if("trust", o.trust);
+  all.put_if("weight-decay", o.weight_decay);
+  all.put("no-decay-norm-bias", !o.optimizer.decay_all);
+  if (!o.optimizer.no_decay.empty()) all.put("no-decay", join(o.optimizer.no_decay, ","));
+  all.put_if("clip-norm", o.clip_norm);
+  if (o.label_smoothing > 0) all.put("label-smoothing", o.label_smoothing);
+  all.put_if("ema", o.optimizer.ema);
+  all.put("precision", name_of(o.precision));
+  all.put("sync-batchnorm", o.sync_batchnorm);
+}
+
+void put_strategy(Entries& all, const TrainOptions& o) {
+  all.put("strategy", o.strategy);
+  all.put("preset", o.preset);
+  all.put_name_if("schedule", o.schedule);
+  all.put_if("skip", o.skip);
+  all.put_if("wait", o.wait);
+  all.put_if("alpha", o.alpha);
+  all.put_if("patience", o.patience);
+  all.put_if("threshold", o.threshold);
+  all.put_if("warmup-epochs", o.warmup_epochs);
+  all.put_if("cooldown-epochs", o.cooldown_epochs);
+  all.put_name_if("merge", o.merge);
+  all.put_name_if("exchange", o.exchange);
+  all.put_name_if("wire", o.wire);
+  all.put("bucket-mb", static_cast<double>(o.bucket_elements) * sizeof(float) / kMegabyte);
+}
+
 }  // namespace
 
 void add_batch_flags(CLI::App& app, TrainOptions& o) {
@@ -232,75 +311,22 @@ std::vector<std::string> replaced_keys(const CLI::App& app, const TrainOptions& 
 }
 
 Configuration configuration_of(const TrainOptions& o) {
-  Configuration all;
-  const auto put = [&](const char* flag, const auto& value) {
-    all.emplace_back(flag, fmt::format("{}", value));
-  };
-  const auto put_if = [&](const char* flag, const auto& value, const auto& text) {
-    if (value) all.emplace_back(flag, fmt::format("{}", text(*value)));
-  };
-  const auto same = [](const auto& value) { return value; };
-  const auto name = [](const auto& value) { return name_of(value); };
-  put("data", o.data);
-  put("model", o.model);
-  put_if("layers", o.layers, same);
-  put_if("embedding", o.embedding, same);
-  put_if("heads", o.heads, same);
-  if (o.dropout > 0) put("dropout", o.dropout);
-  if (!o.init.empty()) put("init", o.init);
-  if (!o.freeze.empty()) put("freeze", join(o.freeze, ","));
-  put("epochs", o.epochs);
-  put("batch-size", o.batch_size);
-  put("accumulate", o.accumulate);
-  put_if("lr", o.lr, same);
-  put_if("base-lr", o.base_lr, same);
-  put_if("lr-warmup-epochs", o.lr_warmup_epochs, same);
-  put_if("lr-start", o.lr_start, same);
-  put("lr-schedule", name_of(o.lr_schedule));
-  put_if("lr-end", o.lr_end, same);
-  put_if("lr-power", o.lr_power, same);
-  if (!o.lr_steps.empty()) put("lr-steps", fmt::format("{}", fmt::join(o.lr_steps, ",")));
-  put_if("lr-gamma", o.lr_gamma, same);
-  put_if("lr-patience", o.lr_patience, same);
-  put_if("lr-threshold", o.lr_threshold, same);
-  if (!o.optimizer.name.empty()) put("optimizer", o.optimizer.name);
-  put_if("momentum", o.momentum, same);
-  put("nesterov", o.optimizer.nesterov);
-  put_if("trust", o.trust, same);
-  put_if("weight-decay", o.weight_decay, same);
-  put("no-decay-norm-bias", !o.optimizer.decay_all);
-  if (!o.optimizer.no_decay.empty()) put("no-decay", join(o.optimizer.no_decay, ","));
-  put_if("clip-norm", o.clip_norm, same);
-  if (o.label_smoothing > 0) put("label-smoothing", o.label_smoothing);
-  put_if("ema", o.optimizer.ema, same);
-  put("precision", name_of(o.precision));
-  put("sync-batchnorm", o.sync_batchnorm);
-  put("strategy", o.strategy);
-  put("preset", o.preset);
-  put_if("schedule", o.schedule, name);
-  put_if("skip", o.skip, same);
-  put_if("wait", o.wait, same);
-  put_if("alpha", o.alpha, same);
-  put_if("patience", o.patience, same);
-  put_if("threshold", o.threshold, same);
-  put_if("warmup-epochs", o.warmup_epochs, same);
-  put_if("cooldown-epochs", o.cooldown_epochs, same);
-  put_if("merge", o.merge, name);
-  put_if("exchange", o.exchange, name);
-  put_if("wire", o.wire, name);
-  put("bucket-mb", static_cast<double>(o.bucket_elements) * sizeof(float) / kMegabyte);
-  put("augment", name_of(o.augment));
-  if (o.skip_bad_images) put("skip-bad-images", o.skip_bad_images);
-  put("uneven", o.uneven == Uneven::kDrop ? "drop" : "wrap");
-  put("seed", o.seed);
-  put("threads", o.threads);
-  put("loader-threads", o.loader_threads);
-  put_if("checkpoint-every", o.checkpoint_every, [](const Every& e) { return text_of(e); });
-  put("keep", o.keep);
-  put("keep-best", o.keep_best);
-  put("trace", o.trace ? fmt::format("steps={}..{}", o.trace->first, o.trace->end) : "none");
-  put("histograms", o.histograms);
-  return all;
+  Entries all;
+  put_model(all, o);
+  put_learning(all, o);
+  put_strategy(all, o);
+  all.put("augment", name_of(o.augment));
+  if (o.skip_bad_images) all.put("skip-bad-images", o.skip_bad_images);
+  all.put("uneven", o.uneven == Uneven::kDrop ? "drop" : "wrap");
+  all.put("seed", o.seed);
+  all.put("threads", o.threads);
+  all.put("loader-threads", o.loader_threads);
+  if (o.checkpoint_every) all.put("checkpoint-every", text_of(*o.checkpoint_every));
+  all.put("keep", o.keep);
+  all.put("keep-best", o.keep_best);
+  all.put("trace", o.trace ? fmt::format("steps={}..{}", o.trace->first, o.trace->end) : "none");
+  all.put("histograms", o.histograms);
+  return all.all();
 }
 
 std::string toml_of(const Configuration& configuration) {

@@ -12,8 +12,8 @@ namespace {
 // order: only who has taken hold and let go comes after those that have let go before.
 bool held_once(const at::Tensor& tensor) {
   if (tensor.use_count() != 1 || tensor.storage().use_count() != 1) return false;
-  const at::Tensor held = tensor;
-  const c10::Storage held_too = tensor.storage();
+  static_cast<void>(at::Tensor(tensor));
+  static_cast<void>(c10::Storage(tensor.storage()));
   return true;
 }
 
