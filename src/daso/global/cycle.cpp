@@ -41,6 +41,7 @@ Plan Cycle::after_step(const Schedule& schedule, const When& when) {
 // Blocking steps need nodes that are equal, and cycling needs the anchor that its epoch has begun
 // with: a run with other phases than before can go on from an epoch's beginning only.
 void Cycle::keep_to_phase(bool cycling, const When& when) {
+  // An older checkpoint that does not say is believed, unless its exchange shows that it cycled.
   const bool before = state_.cycling.value_or(cycling || state_.in_flight.has_value());
   if (when.batch > 0 && before != cycling) {
     throw ConfigError(fmt::format(

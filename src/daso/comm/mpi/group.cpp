@@ -242,8 +242,8 @@ class Group final : public c10d::Backend {
               .name = "all_to_all",
               .timeout = options.timeout,
               .results = {output}};
-    // All ranks must decide alike. Their inputs are of one size, and no output has more than a row
-    // for each rank in addition.
+    // All ranks must decide alike. Communicator cuts inputs of one size into segments as equal as
+    // can be, so no output has more than a row for each rank in addition.
     const std::int64_t row = c10::multiply_integers(input.sizes().slice(1));
     if (input.numel() + getSize() * row <= most_elements_) {
       DASO_ASSERT(output.numel() <= most_elements_);
