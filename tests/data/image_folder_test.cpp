@@ -52,17 +52,22 @@ void expect_colour(const Floats& image, int label) {
   }
 }
 
+// Values as they are, 0 ... 1.
+const Normalisation kAsTheyAre{.mean = {0, 0, 0}, .deviation = {1, 1, 1}};
+
 TEST_F(ImageFolders, AreReadClassByClass) {
   const Datasets data = open();
   EXPECT_EQ(data.train->size(), 8);
   EXPECT_EQ(data.test->size(), 4);
   EXPECT_EQ(data.train->classes(), 2);
+  EXPECT_EQ(as_images(*data.train).class_names(), (std::vector<std::string>{"a", "b"}));
   EXPECT_EQ(data.test->shape(), (InputShape{.channels = 3, .height = kSize, .width = kSize}));
   for (std::int64_t i = 0; i < 8; ++i) {
     Floats image(3 * kSize * kSize);
     EXPECT_EQ(as_images(*data.train).read(i, image), i / 4);
     expect_colour(image, static_cast<int>(i / 4));
-    EXPECT_EQ(as_images(*data.train).read_augmented(i, RandomStream{1, 2}, image), i / 4);
+    EXPECT_EQ(as_images(*data.train).read_normalised(i, kAsTheyAre, RandomStream{1, 2}, image),
+              i / 4);
     expect_colour(image, static_cast<int>(i / 4));
   }
   const Normalisation normalisation = normalisation_of(data.train);
@@ -77,6 +82,7 @@ TEST_F(ImageFolders, OfTheTestPartMayLieInTestAndLackAClass) {
   const Datasets data = open();
   ASSERT_EQ(data.test->size(), 2);
   EXPECT_EQ(data.test->classes(), 2);
+  EXPECT_EQ(as_images(*data.test).class_names(), (std::vector<std::string>{"a", "b"}));
   Floats image(3 * kSize * kSize);
   EXPECT_EQ(as_images(*data.test).read(0, image), 1);
 }
@@ -124,7 +130,7 @@ TEST_F(ImageFolders, AreCroppedTheSameWayFromTheSameNumbers) {
   const Datasets data = open();
   const auto crop = [&](std::uint64_t seed) {
     Floats image(3 * kSize * kSize);
-    as_images(*data.train).read_augmented(0, RandomStream{seed}, image);
+    as_images(*data.train).read_normalised(0, kAsTheyAre, RandomStream{seed}, image);
     return image;
   };
   EXPECT_EQ(crop(1), crop(1));
@@ -141,6 +147,21 @@ TEST_F(ImageFolders, AreCroppedTheSameWayFromTheSameNumbers) {
     mirrored += expected.mirrored ? 1 : 0;
   }
   EXPECT_TRUE(mirrored > 0 && mirrored < 20);
+}
+
+TEST_F(ImageFolders, AreNormalisedAsOtherDataIs) {
+  write_png(folder_ / "train" / "a" / "0.png", test::gradient(120, 90));
+  const Datasets data = open();
+  const Normalisation normalisation = normalisation_of(data.train);
+  for (const std::optional<RandomStream>& random :
+       {std::optional<RandomStream>(), std::optional<RandomStream>(RandomStream{3})}) {
+    Floats expected(3 * kSize * kSize);
+    as_images(*data.train).read_normalised(0, kAsTheyAre, random, expected);
+    normalise(normalisation, expected);
+    Floats image(3 * kSize * kSize);
+    as_images(*data.train).read_normalised(0, normalisation, random, image);
+    EXPECT_EQ(image, expected);
+  }
 }
 
 // A file damaged near its end: crops of its upper part do not meet that, before and after one that
@@ -162,7 +183,7 @@ TEST_F(ImageFolders, ShowTheSameFromTheSameNumbersWhateverWasMetBefore) {
   const Datasets data = open({.skip_bad_images = true});
   const auto crop = [&](std::uint64_t seed) {
     Floats image(3 * kSize * kSize);
-    as_images(*data.train).read_augmented(0, RandomStream{seed}, image);
+    as_images(*data.train).read_normalised(0, kAsTheyAre, RandomStream{seed}, image);
     return image;
   };
   testing::internal::CaptureStderr();
@@ -218,12 +239,14 @@ TEST_F(ImageFolders, ThatAreDamagedAreNamed) {
   const Datasets data = open();
   const auto said = [&] { return refusal([&] { image_in(*data.train, 0); }); };
   write_file(jpeg, {good.begin(), good.end() - 40});
+  const std::string hint = "; --skip-bad-images takes another of its class instead";
   EXPECT_EQ(said().find(jpeg.string() + ": damaged JPEG image: "), 0U);
+  EXPECT_TRUE(said().ends_with(hint)) << said();
   const std::string text = "not an image";
   write_file(jpeg, {text.begin(), text.end()});
-  EXPECT_EQ(said(), jpeg.string() + ": neither a JPEG nor a PNG image");
+  EXPECT_EQ(said(), jpeg.string() + ": neither a JPEG nor a PNG image" + hint);
   fs::remove(jpeg);
-  EXPECT_EQ(said(), jpeg.string() + ": there is no such file");
+  EXPECT_EQ(said(), jpeg.string() + ": there is no such file" + hint);
   EXPECT_EQ(data.train->bad_files(), 0);
 }
 

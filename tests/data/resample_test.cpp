@@ -255,55 +255,73 @@ TEST(Resample, MirrorsEachRow) {
   }
 }
 
-// Rows are summed alike whatever the processor has, and as plain arithmetic does it.
+// Rows are summed alike whatever the processor has, and as plain arithmetic does it. Of 39 pixels
+// and of 5: more than whole vectors, and less than one.
 TEST(Rows, AddUpAlikeOnEveryInstructionSet) {
-  std::vector<std::uint8_t> rows(3 * 61);
-  for (std::size_t i = 0; i < rows.size(); ++i) rows[i] = static_cast<std::uint8_t>(i * 7 % 256);
-  const std::vector<float> weights = {0.25F, 0.3F, 0.45F};
-  std::vector<float> expected(61);
-  for (std::size_t i = 0; i < expected.size(); ++i) {
-    float sum = weights[0] * static_cast<float>(rows[i]);
-    for (std::size_t row = 1; row < 3; ++row) {
-      sum += weights[row] * static_cast<float>(rows[row * 61 + i]);
+  for (const std::size_t pixels : {39U, 5U}) {
+    const std::size_t stride = 3 * pixels + 2;
+    std::vector<std::uint8_t> rows(4 * stride);
+    for (std::size_t i = 0; i < rows.size(); ++i) rows[i] = static_cast<std::uint8_t>(i * 7 % 256);
+    for (const std::size_t number : {1U, 2U, 3U, 4U}) {
+      const std::vector<float> weights = {0.25F, 0.3F, 0.45F, 0.1F};
+      std::vector<float> expected(3 * pixels);
+      for (std::size_t i = 0; i < expected.size(); ++i) {
+        float sum = weights[0] * static_cast<float>(rows[i]);
+        for (std::size_t row = 1; row < number; ++row) {
+          sum += weights[row] * static_cast<float>(rows[row * stride + i]);
+        }
+        expected[i % 3 * pixels + i / 3] = sum;
+      }
+      for (const InstructionSet set : supported_instruction_sets()) {
+        std::vector<float> sum(3 * pixels);
+        add_rows(rows.data(), stride, std::span(weights).first(number), pixels,
+                 {sum.data(), pixels}, set);
+        EXPECT_EQ(sum, expected) << name_of(set) << ", " << number << " rows";
+      }
     }
-    expected[i] = sum;
-  }
-  for (const InstructionSet set : supported_instruction_sets()) {
-    std::vector<float> sum(61);
-    add_rows(rows.data(), 61, weights, sum, set);
-    EXPECT_EQ(sum, expected) << name_of(set);
   }
 }
 
-// So are pixels: 39 of them, so that whole vectors and single ones occur.
-TEST(Rows, GiveTheirPixelsAlikeOnEveryInstructionSet) {
-  constexpr std::size_t kPixels = 39;
+// Pixels of a row, each made of `taps` of another one and `apart` from the next.
+void expect_pixels_alike(std::size_t pixels, std::size_t number, double apart, bool mirrored) {
   RandomStream random{3};
-  std::vector<float> row(3 * 50 + 1);
+  const auto width =
+      static_cast<std::size_t>(apart * static_cast<double>(pixels)) + number + kernels::kBehindRow;
+  std::vector<float> row(3 * width);
   for (float& value : row) value = static_cast<float>(random.fraction());
-  for (const std::size_t number : {1U, 2U, 3U, 5U}) {
-    PixelTaps taps{.taps = number};
-    std::vector<float> weights(number * kPixels);
-    for (std::size_t i = 0; i < weights.size(); ++i) {
-      weights[i] = static_cast<float>(random.fraction());
-      taps.weights.insert(taps.weights.end(), 4, weights[i]);
-    }
-    std::vector<float> expected(3 * kPixels);
-    for (std::size_t x = 0; x < kPixels; ++x) {
-      taps.offsets.push_back(3 * static_cast<std::int32_t>(random.below(51 - number)));
-      for (std::size_t colour = 0; colour < 3; ++colour) {
-        const std::size_t first = static_cast<std::size_t>(taps.offsets.back()) + colour;
-        float sum = weights[x] * row[first];
-        for (std::size_t i = 1; i < number; ++i) {
-          sum += weights[i * kPixels + x] * row[first + 3 * i];
-        }
-        expected[colour * kPixels + x] = std::min(sum, 1.0F);
+  const ColourScale scale{.mean = {0.1F, 0.2F, 0.3F}, .factor = {2, 3, 4}};
+  PixelTaps taps{.weights = std::vector<float>(number * pixels), .taps = number};
+  for (float& weight : taps.weights) weight = static_cast<float>(random.fraction());
+  std::vector<float> expected(3 * pixels);
+  for (std::size_t x = 0; x < pixels; ++x) {
+    const auto place = static_cast<double>(mirrored ? pixels - 1 - x : x);
+    taps.offsets.push_back(static_cast<std::int32_t>(apart * place));
+    for (std::size_t colour = 0; colour < 3; ++colour) {
+      const std::size_t first = colour * width + static_cast<std::size_t>(taps.offsets.back());
+      float sum = taps.weights[x] * row[first];
+      for (std::size_t i = 1; i < number; ++i) {
+        sum += taps.weights[i * pixels + x] * row[first + i];
       }
+      expected[colour * pixels + x] =
+          (std::min(sum, 1.0F) - scale.mean[colour]) * scale.factor[colour];
     }
-    for (const InstructionSet set : supported_instruction_sets()) {
-      std::vector<float> sums(3 * kPixels);
-      add_pixels(row.data(), taps, sums.data(), kPixels, set);
-      EXPECT_EQ(sums, expected) << name_of(set) << ", " << number << " taps";
+  }
+  for (const InstructionSet set : supported_instruction_sets()) {
+    std::vector<float> sums(3 * pixels);
+    add_pixels({row.data(), width}, taps, scale, {sums.data(), pixels}, set);
+    EXPECT_EQ(sums, expected) << name_of(set) << ", " << number << " taps, " << apart << " apart"
+                              << (mirrored ? ", mirrored" : "");
+  }
+}
+
+TEST(Rows, GiveTheirPixelsAlikeOnEveryInstructionSet) {
+  for (const std::size_t pixels : {39U, 5U}) {
+    for (const std::size_t number : {1U, 2U, 3U, 4U, 9U}) {
+      for (const double apart : {0.0, 0.3, 1.0, 1.4, 1.9, 2.0, 3.7, 11.0}) {
+        for (const bool mirrored : {false, true}) {
+          expect_pixels_alike(pixels, number, apart, mirrored);
+        }
+      }
     }
   }
 }

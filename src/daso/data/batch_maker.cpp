@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "daso/base/error.h"
 
@@ -32,7 +33,7 @@ void place_image(std::span<const float> image, const InputShape& shape,
   float* to = out.data();
   for (int channel = 0; channel < shape.channels; ++channel) {
     const float mean = normalisation.mean[static_cast<std::size_t>(channel)];
-    const float scale = 1 / normalisation.deviation[static_cast<std::size_t>(channel)];
+    const float factor = normalisation.factor(static_cast<std::size_t>(channel));
     for (int y = 0; y < shape.height; ++y, to += width) {
       const int row = y - placement.down;
       if (row < 0 || row >= shape.height || begin >= end) {
@@ -46,20 +47,11 @@ void place_image(std::span<const float> image, const InputShape& shape,
       const int count = end - begin;
       float* const shown = to + begin;
       if (placement.mirrored) {
-        for (int x = 0; x < count; ++x) shown[x] = (from[-x] - mean) * scale;
+        for (int x = 0; x < count; ++x) shown[x] = (from[-x] - mean) * factor;
       } else {
-        for (int x = 0; x < count; ++x) shown[x] = (from[x] - mean) * scale;
+        for (int x = 0; x < count; ++x) shown[x] = (from[x] - mean) * factor;
       }
     }
-  }
-}
-
-void normalise(const Normalisation& normalisation, std::span<float> image) {
-  const std::size_t plane = image.size() / normalisation.mean.size();
-  for (std::size_t channel = 0; channel < normalisation.mean.size(); ++channel) {
-    const float mean = normalisation.mean[channel];
-    const float scale = 1 / normalisation.deviation[channel];
-    for (float& value : image.subspan(channel * plane, plane)) value = (value - mean) * scale;
   }
 }
 
@@ -134,9 +126,9 @@ void BatchFiller::fill_image(Batch& batch, std::int64_t position, std::int64_t i
     label = images.read(index, image_);
     place_image(image_, shape_, normalisation_, placement, out);
   } else {  // nothing moves, so the image can be read to its place
-    label = augment == Augment::kNone ? images.read(index, out)
-                                      : images.read_augmented(index, random, out);
-    normalise(normalisation_, out);
+    std::optional<RandomStream> crop;
+    if (augment == Augment::kResizedCropFlip) crop = random;
+    label = images.read_normalised(index, normalisation_, crop, out);
   }
   require(label >= 0 && label < dataset_.classes(),
           "example {} of the dataset has class {}, which is not one of 0 ... {}", index, label,

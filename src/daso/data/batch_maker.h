@@ -29,9 +29,6 @@ void place_image(std::span<const float> image, const InputShape& shape,
                  const Normalisation& normalisation, const Placement& placement,
                  std::span<float> out);
 
-// Normalises the image where it lies.
-void normalise(const Normalisation& normalisation, std::span<float> image);
-
 // Refuses an augmentation that the dataset cannot have.
 void check_augment(Augment augment, const Dataset& dataset);
 

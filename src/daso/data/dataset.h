@@ -28,11 +28,15 @@ struct InputShape {
 // "3x32x32", or "64 tokens".
 std::string text_of(const InputShape& shape);
 
-// Mean and standard deviation of each channel.
+// Mean and standard deviation of each channel. A value becomes (value - mean) * factor.
 struct Normalisation {
   std::vector<float> mean;
   std::vector<float> deviation;
+
+  float factor(std::size_t channel) const { return 1 / deviation[channel]; }
 };
+
+void normalise(const Normalisation& normalisation, std::span<float> image);
 
 // Examples that are counted from 0. Data of your own is an ImageDataset or a TextDataset. All
 // functions may be called by several threads at once.
@@ -57,13 +61,15 @@ class ImageDataset : public Dataset {
   // 0 ... 1; the loader normalises them.
   virtual int read(std::int64_t index, std::span<float> input) const = 0;
 
-  // Whether read_augmented() gives a part of the image that is drawn at random.
+  // What the loader calls: read(), then normalise(). Data that resizes images can do it in passing.
+  // With `random` it is a part of the image, drawn from it and mirrored half of the time; never
+  // asked of data that does not draw crops.
+  virtual int read_normalised(std::int64_t index, const Normalisation& normalisation,
+                              const std::optional<RandomStream>& random,
+                              std::span<float> input) const;
   virtual bool draws_crops() const { return false; }
-  // The same for data that draws its own crop while it decodes, and whether to mirror it.
-  virtual int read_augmented(std::int64_t index, RandomStream /*random*/,
-                             std::span<float> input) const {
-    return read(index, input);
-  }
+  // Of class 0 on, where the data knows them. A model keeps them, and refuses data with others.
+  virtual std::vector<std::string> class_names() const { return {}; }
 };
 
 // Tokens in order, each to be told from those before it.

@@ -31,6 +31,16 @@ Loaded decoded(const std::filesystem::path& path, const MakeCut& make_cut, int s
           .bytes = static_cast<std::int64_t>(bytes.size())};
 }
 
+ColourScale scale_of(const Normalisation& normalisation) {
+  DASO_ASSERT(normalisation.mean.size() == kColours && normalisation.deviation.size() == kColours);
+  ColourScale scale;
+  for (std::size_t colour = 0; colour < kColours; ++colour) {
+    scale.mean[colour] = normalisation.mean[colour];
+    scale.factor[colour] = normalisation.factor(colour);
+  }
+  return scale;
+}
+
 }  // namespace
 
 int ImageList::label_of(std::int64_t index) const {
@@ -65,26 +75,34 @@ std::int64_t ImageFolder::bad_files() const {
 }
 
 int ImageFolder::read(std::int64_t index, std::span<float> input) const {
-  return load(
-      index, [this](int width, int height) { return centre_cut(width, height, side_); }, input);
+  return load(index, centre(), {}, input);
 }
 
-int ImageFolder::read_augmented(std::int64_t index, RandomStream random,
-                                std::span<float> input) const {
-  return load(
-      index, [random](int width, int height) { return draw_cut(width, height, random); }, input);
+int ImageFolder::read_normalised(std::int64_t index, const Normalisation& normalisation,
+                                 const std::optional<RandomStream>& random,
+                                 std::span<float> input) const {
+  const ColourScale scale = scale_of(normalisation);
+  return load(index, random ? drawn(*random) : centre(), scale, input);
 }
 
 std::int64_t ImageFolder::decode_only(std::int64_t index, RandomStream random) const {
-  const auto make_cut = [random](int width, int height) { return draw_cut(width, height, random); };
-  return decoded(list_.path_of(index), make_cut, side_).bytes;
+  return decoded(list_.path_of(index), drawn(random), side_).bytes;
 }
 
-int ImageFolder::load(std::int64_t index, const MakeCut& make_cut, std::span<float> input) const {
+ImageFolder::MakeCut ImageFolder::centre() const {
+  return [this](int width, int height) { return centre_cut(width, height, side_); };
+}
+
+ImageFolder::MakeCut ImageFolder::drawn(RandomStream random) {
+  return [random](int width, int height) { return draw_cut(width, height, random); };
+}
+
+int ImageFolder::load(std::int64_t index, const MakeCut& make_cut, const ColourScale& scale,
+                      std::span<float> input) const {
   DASO_ASSERT(index >= 0 && index < size());
   const int label = list_.label_of(index);
   if (!skip_bad_) {
-    load_file(index, make_cut, input);
+    load_or_end(index, make_cut, scale, input);
     return label;
   }
   const std::int64_t begin = list_.begins[static_cast<std::size_t>(label)];
@@ -92,7 +110,7 @@ int ImageFolder::load(std::int64_t index, const MakeCut& make_cut, std::span<flo
   for (std::int64_t i = 0; i < count; ++i) {
     const std::int64_t candidate = begin + (index - begin + i) % count;
     try {
-      load_file(candidate, make_cut, input);
+      load_file(candidate, make_cut, scale, input);
       return label;
     } catch (const ConfigError& error) {
       note_as_bad(candidate, error.what());
@@ -102,10 +120,21 @@ int ImageFolder::load(std::int64_t index, const MakeCut& make_cut, std::span<flo
                                 list_.path_of(index).parent_path().string(), count));
 }
 
-void ImageFolder::load_file(std::int64_t index, const MakeCut& make_cut,
+void ImageFolder::load_file(std::int64_t index, const MakeCut& make_cut, const ColourScale& scale,
                             std::span<float> input) const {
   const Loaded loaded = decoded(list_.path_of(index), make_cut, side_);
-  resample(loaded.picture, loaded.cut, side_, input);
+  resample(loaded.picture, loaded.cut, side_, input, scale);
+}
+
+// A file that ends the run: it need not.
+void ImageFolder::load_or_end(std::int64_t index, const MakeCut& make_cut, const ColourScale& scale,
+                              std::span<float> input) const {
+  try {
+    load_file(index, make_cut, scale, input);
+  } catch (const ConfigError& error) {
+    throw ConfigError(
+        fmt::format("{}; --skip-bad-images takes another of its class instead", error.what()));
+  }
 }
 
 void ImageFolder::note_as_bad(std::int64_t index, const std::string& reason) const {

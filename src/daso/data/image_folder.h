@@ -50,23 +50,31 @@ class ImageFolder final : public ImageDataset {
 
   // Shorter side to size * 256 / 224, then the centre.
   int read(std::int64_t index, std::span<float> input) const override;
-  // A crop drawn at random, resized, every second one mirrored.
   bool draws_crops() const override { return true; }
-  int read_augmented(std::int64_t index, RandomStream random,
-                     std::span<float> input) const override;
+  std::vector<std::string> class_names() const override { return list_.classes; }
+  int read_normalised(std::int64_t index, const Normalisation& normalisation,
+                      const std::optional<RandomStream>& random,
+                      std::span<float> input) const override;
 
-  // Reads and decodes what read_augmented() would, and does nothing with it: what the libraries
+  // Reads and decodes what read_normalised() would, and does nothing with it: what the libraries
   // alone take. Returns the bytes of the file.
   std::int64_t decode_only(std::int64_t index, RandomStream random) const;
 
  private:
   using MakeCut = std::function<Cut(int width, int height)>;
 
+  MakeCut centre() const;
+  static MakeCut drawn(RandomStream random);
+
   // Decodes the example's file, or that of the next of its class if it is damaged, and returns the
   // class. Tries each time anew: a crop may miss the damage, and what an example shows must not
   // depend on what was met before it.
-  int load(std::int64_t index, const MakeCut& make_cut, std::span<float> input) const;
-  void load_file(std::int64_t index, const MakeCut& make_cut, std::span<float> input) const;
+  int load(std::int64_t index, const MakeCut& make_cut, const ColourScale& scale,
+           std::span<float> input) const;
+  void load_file(std::int64_t index, const MakeCut& make_cut, const ColourScale& scale,
+                 std::span<float> input) const;
+  void load_or_end(std::int64_t index, const MakeCut& make_cut, const ColourScale& scale,
+                   std::span<float> input) const;
   void note_as_bad(std::int64_t index, const std::string& reason) const;
 
   ImageList list_;

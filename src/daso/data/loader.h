@@ -11,6 +11,9 @@
 
 namespace daso {
 
+// More threads of a rank are a mistake, which systems answer by refusing to make them.
+inline constexpr int kMostThreads = 1024;
+
 enum class Augment { kNone, kCrop, kCropFlip, kResizedCropFlip };
 
 // What the dataset is known to need, else of (at most the first 10000 of) its images. A channel

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -19,6 +20,12 @@ struct Rectangle {
 };
 
 inline constexpr int kColours = 3;  // red, green, blue
+
+// (value - mean) * factor, for each colour.
+struct ColourScale {
+  std::array<float, kColours> mean = {0, 0, 0};
+  std::array<float, kColours> factor = {1, 1, 1};
+};
 
 // A decoded image or a part of it.
 struct Picture {

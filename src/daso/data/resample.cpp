@@ -41,24 +41,26 @@ Taps taps_of(const Side& side, int size, double sum_of_weights) {
   // No more than there are, so that a row of taps never leaves the picture.
   const int most = std::min(static_cast<int>(std::ceil(2 * support)), side.end - side.first);
   DASO_ASSERT(most >= 1);
-  Taps taps{.most = most};
-  taps.first.reserve(static_cast<std::size_t>(size));
-  taps.weights.reserve(static_cast<std::size_t>(size) * static_cast<std::size_t>(most));
-  std::vector<double> weights;
-  for (int i = 0; i < size; ++i) {
-    const double centre = side.from + (i + 0.5) * step;
+  const auto number = static_cast<std::size_t>(most);
+  Taps taps{.first = std::vector<int>(static_cast<std::size_t>(size)),
+            .weights = std::vector<float>(static_cast<std::size_t>(size) * number),
+            .most = most};
+  std::vector<double> weights(number);
+  for (std::size_t i = 0; i < taps.first.size(); ++i) {
+    const double centre = side.from + (static_cast<double>(i) + 0.5) * step;
     const int lowest = static_cast<int>(std::floor(centre - support + 0.5));
     const int first = std::clamp(lowest, side.first, side.end - most);
-    weights.clear();
     double sum = 0;
-    for (int pixel = first; pixel < first + most; ++pixel) {
-      weights.push_back(std::max(0.0, 1 - std::abs(pixel + 0.5 - centre) / support));
-      sum += weights.back();
+    for (std::size_t tap = 0; tap < number; ++tap) {
+      const double distance = std::abs(first + static_cast<double>(tap) + 0.5 - centre);
+      weights[tap] = std::max(0.0, support - distance);
+      sum += weights[tap];
     }
     DASO_ASSERT(sum > 0);
-    taps.first.push_back(first);
-    for (const double weight : weights) {
-      taps.weights.push_back(static_cast<float>(weight / sum * sum_of_weights));
+    taps.first[i] = first;
+    const double scale = sum_of_weights / sum;
+    for (std::size_t tap = 0; tap < number; ++tap) {
+      taps.weights[i * number + tap] = static_cast<float>(weights[tap] * scale);
     }
   }
   return taps;
@@ -79,15 +81,13 @@ PixelTaps pixel_taps(const Taps& taps, int begin, bool mirrored) {
   const std::size_t size = taps.first.size();
   PixelTaps pixels{.taps = static_cast<std::size_t>(taps.most)};
   pixels.offsets.reserve(size);
-  pixels.weights.reserve(4 * size * pixels.taps);
+  pixels.weights.reserve(size * pixels.taps);
   const auto source = [&](std::size_t x) { return mirrored ? size - 1 - x : x; };
   for (std::size_t x = 0; x < size; ++x) {
-    pixels.offsets.push_back((taps.first[source(x)] - begin) * kColours);
+    pixels.offsets.push_back(taps.first[source(x)] - begin);
   }
   for (std::size_t i = 0; i < pixels.taps; ++i) {
-    for (std::size_t x = 0; x < size; ++x) {
-      pixels.weights.insert(pixels.weights.end(), 4, taps.of(source(x))[i]);
-    }
+    for (std::size_t x = 0; x < size; ++x) pixels.weights.push_back(taps.of(source(x))[i]);
   }
   return pixels;
 }
@@ -95,7 +95,8 @@ PixelTaps pixel_taps(const Taps& taps, int begin, bool mirrored) {
 }  // namespace
 
 // Rows first: they are long and lie side by side, so that is where the processor's vectors help.
-void resample(const Picture& picture, const Cut& cut, int size, std::span<float> square) {
+void resample(const Picture& picture, const Cut& cut, int size, std::span<float> square,
+              const ColourScale& scale) {
   const std::size_t plane = static_cast<std::size_t>(size) * static_cast<std::size_t>(size);
   DASO_ASSERT(square.size() == plane * kColours);
   const Rectangle& part = picture.part;
@@ -107,14 +108,17 @@ void resample(const Picture& picture, const Cut& cut, int size, std::span<float>
                             size, kStep);
   const int begin = across.first.front();
   const int end = across.first.back() + across.most;
-  const auto values = static_cast<std::size_t>(end - begin) * kColours;
-  std::vector<float> row(values + 1);  // the last pixel is read with one behind it
+  const auto row_pixels = static_cast<std::size_t>(end - begin);
+  const std::size_t row_plane = row_pixels + kernels::kBehindRow;
+  std::vector<float> row(row_plane * kColours);
   const PixelTaps pixels = pixel_taps(across, begin, cut.mirrored);
   const std::ptrdiff_t left = static_cast<std::ptrdiff_t>(begin - part.left) * kColours;
   for (std::size_t y = 0; y < down.first.size(); ++y) {
     add_rows(picture.row(down.first[y]) + left, static_cast<std::size_t>(part.width) * kColours,
-             {down.of(y), static_cast<std::size_t>(down.most)}, std::span(row).first(values));
-    add_pixels(row.data(), pixels, square.data() + y * static_cast<std::size_t>(size), plane);
+             {down.of(y), static_cast<std::size_t>(down.most)}, row_pixels,
+             {row.data(), row_plane});
+    add_pixels({row.data(), row_plane}, pixels, scale,
+               {square.data() + y * static_cast<std::size_t>(size), plane});
   }
 }
 

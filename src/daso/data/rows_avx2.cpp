@@ -12,32 +12,37 @@ struct Pixels : simd::Avx2 {
     Floats blue;
   };
 
-  static Floats load_pixels(const float* row, const std::int32_t* offsets) {
-    return _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(row + offsets[0])),
-                                _mm_loadu_ps(row + offsets[1]), 1);
+  // Lane i of a is red for i = 0, 3, 6, that of b for 1, 4, 7 and that of c for 2, 5: no two of
+  // them are in each other's way.
+  static Colours colours_of(Floats a, Floats b, Floats c) {
+    constexpr int kFirst = 0b01001001;
+    constexpr int kSecond = 0b10010010;
+    constexpr int kThird = 0b00100100;
+    const Floats red = _mm256_blend_ps(_mm256_blend_ps(a, b, kSecond), c, kThird);
+    const Floats green = _mm256_blend_ps(_mm256_blend_ps(a, b, kThird), c, kFirst);
+    const Floats blue = _mm256_blend_ps(_mm256_blend_ps(a, b, kFirst), c, kSecond);
+    const Words every_third = _mm256_setr_epi32(0, 3, 6, 1, 4, 7, 2, 5);
+    const Words one = all_words(1);
+    const Words next = add_words(every_third, one);
+    return {_mm256_permutevar8x32_ps(red, every_third), _mm256_permutevar8x32_ps(green, next),
+            _mm256_permutevar8x32_ps(blue, add_words(next, one))};
   }
 
-  // Pixels 0 and 1 are in a, and so on.
-  static Colours colours_of(Floats a, Floats b, Floats c, Floats d) {
-    const Floats ab = _mm256_unpacklo_ps(a, b);  // red of 0, red of 2, green of 0, green of 2; 1, 3
-    const Floats cd = _mm256_unpacklo_ps(c, d);
-    const Floats blue_ab = _mm256_unpackhi_ps(a, b);
-    const Floats blue_cd = _mm256_unpackhi_ps(c, d);
-    return {in_order(_mm256_shuffle_ps(ab, cd, 0b01'00'01'00)),
-            in_order(_mm256_shuffle_ps(ab, cd, 0b11'10'11'10)),
-            in_order(_mm256_shuffle_ps(blue_ab, blue_cd, 0b01'00'01'00))};
+  static Floats at_most(Floats a, float limit) { return _mm256_min_ps(a, all(limit)); }
+  static Floats pick(Floats lower, Floats upper, Words at) {
+    const Words in_upper = _mm256_slli_epi32(at, 28);  // the bit of 8 becomes that of the sign
+    return _mm256_blendv_ps(_mm256_permutevar8x32_ps(lower, at),
+                            _mm256_permutevar8x32_ps(upper, at), _mm256_castsi256_ps(in_upper));
   }
-
- private:
-  // Of 0, 2, 4, 6, 1, 3, 5, 7.
-  static Floats in_order(Floats a) {
-    return _mm256_permutevar8x32_ps(a, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
+  static Floats pick_some(Floats others, Floats lower, Floats upper, Words at) {
+    const Words some = _mm256_cmpeq_epi32(_mm256_srli_epi32(at, 4), no_words());
+    return _mm256_blendv_ps(others, pick(lower, upper, at), _mm256_castsi256_ps(some));
   }
 };
 
 }  // namespace
 
-std::size_t rows_avx2(const RowSum& sum) { return rows_loop<simd::Avx2>(sum); }
+std::size_t rows_avx2(const RowSum& sum) { return rows_loop<Pixels>(sum); }
 std::size_t pixels_avx2(const PixelSum& sum) { return pixels_loop<Pixels>(sum); }
 
 }  // namespace daso::kernels

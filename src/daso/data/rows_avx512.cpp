@@ -12,38 +12,36 @@ struct Pixels : simd::Avx512 {
     Floats blue;
   };
 
-  static Floats load_pixels(const float* row, const std::int32_t* offsets) {
-    const __m512d first = _mm512_castpd256_pd512(two_pixels(row, offsets));
-    return _mm512_castpd_ps(_mm512_insertf64x4(first, two_pixels(row, offsets + 2), 1));
+  // Lane i of a is red for i = 0, 3, ..., that of b for 2, 5, ... and that of c for 1, 4, ...: no
+  // two of them are in each other's way.
+  static Colours colours_of(Floats a, Floats b, Floats c) {
+    constexpr __mmask16 kFirst = 0b1001001001001001;
+    constexpr __mmask16 kSecond = 0b0010010010010010;
+    constexpr __mmask16 kThird = 0b0100100100100100;
+    const Floats red = _mm512_mask_blend_ps(kThird, _mm512_mask_blend_ps(kSecond, a, c), b);
+    const Floats green = _mm512_mask_blend_ps(kFirst, _mm512_mask_blend_ps(kThird, a, c), b);
+    const Floats blue = _mm512_mask_blend_ps(kSecond, _mm512_mask_blend_ps(kFirst, a, c), b);
+    const Words every_third =
+        _mm512_setr_epi32(0, 3, 6, 9, 12, 15, 2, 5, 8, 11, 14, 1, 4, 7, 10, 13);
+    const Words one = all_words(1);
+    const Words next = add_words(every_third, one);
+    return {_mm512_permutexvar_ps(every_third, red), _mm512_permutexvar_ps(next, green),
+            _mm512_permutexvar_ps(add_words(next, one), blue)};
   }
 
-  // Pixels 0 ... 3 are in a, and so on.
-  static Colours colours_of(Floats a, Floats b, Floats c, Floats d) {
-    const Floats ab = _mm512_unpacklo_ps(a, b);  // red of 0, red of 4, green of 0, green of 4; ...
-    const Floats cd = _mm512_unpacklo_ps(c, d);
-    const Floats blue_ab = _mm512_unpackhi_ps(a, b);
-    const Floats blue_cd = _mm512_unpackhi_ps(c, d);
-    return {in_order(_mm512_shuffle_ps(ab, cd, 0b01'00'01'00)),
-            in_order(_mm512_shuffle_ps(ab, cd, 0b11'10'11'10)),
-            in_order(_mm512_shuffle_ps(blue_ab, blue_cd, 0b01'00'01'00))};
+  static Floats at_most(Floats a, float limit) { return _mm512_min_ps(a, all(limit)); }
+  static Floats pick(Floats lower, Floats upper, Words at) {
+    return _mm512_permutex2var_ps(lower, at, upper);
   }
-
- private:
-  static __m256d two_pixels(const float* row, const std::int32_t* offsets) {
-    const __m256 first = _mm256_castps128_ps256(_mm_loadu_ps(row + offsets[0]));
-    return _mm256_castps_pd(_mm256_insertf128_ps(first, _mm_loadu_ps(row + offsets[1]), 1));
-  }
-
-  // Of 0, 4, 8, 12, 1, 5, ...
-  static Floats in_order(Floats a) {
-    return _mm512_permutexvar_ps(
-        _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15), a);
+  static Floats pick_some(Floats others, Floats lower, Floats upper, Words at) {
+    const __mmask16 some = _mm512_cmplt_epu32_mask(at, all_words(2 * kLanes));
+    return _mm512_mask_blend_ps(some, others, pick(lower, upper, at));
   }
 };
 
 }  // namespace
 
-std::size_t rows_avx512(const RowSum& sum) { return rows_loop<simd::Avx512>(sum); }
+std::size_t rows_avx512(const RowSum& sum) { return rows_loop<Pixels>(sum); }
 std::size_t pixels_avx512(const PixelSum& sum) { return pixels_loop<Pixels>(sum); }
 
 }  // namespace daso::kernels

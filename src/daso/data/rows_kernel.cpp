@@ -14,39 +14,34 @@ constexpr KernelVersions<kernels::PixelSum> kPixels = DASO_KERNEL_VERSIONS(pixel
 }  // namespace
 
 void add_rows(const std::uint8_t* rows, std::size_t stride, std::span<const float> weights,
-              std::span<float> sum, InstructionSet set) {
+              std::size_t pixels, const Planes& sum, InstructionSet set) {
   DASO_ASSERT(!weights.empty());
-  kernels::RowSum rest{.rows = reinterpret_cast<const std::byte*>(rows),
-                       .stride = stride,
-                       .weights = weights.data(),
-                       .number = weights.size(),
-                       .sum = sum.data(),
-                       .values = sum.size()};
-  const std::size_t done = kRows(rest, set);
-  rest.rows += done;
-  rest.sum += done;
-  rest.values -= done;
-  kRows.scalar(rest);
+  const kernels::RowSum work{.rows = reinterpret_cast<const std::byte*>(rows),
+                             .stride = stride,
+                             .weights = weights.data(),
+                             .number = weights.size(),
+                             .red = sum.red,
+                             .plane = sum.plane,
+                             .pixels = pixels};
+  if (kRows(work, set) != pixels) kRows.scalar(work);
 }
 
-void add_pixels(const float* row, const PixelTaps& taps, float* red, std::size_t plane,
-                InstructionSet set) {
+void add_pixels(const Planes& row, const PixelTaps& taps, const ColourScale& scale,
+                const Planes& sum, InstructionSet set) {
   const std::size_t pixels = taps.offsets.size();
-  DASO_ASSERT(taps.taps >= 1 && taps.weights.size() == 4 * taps.taps * pixels);
-  kernels::PixelSum rest{.row = row,
-                         .offsets = taps.offsets.data(),
-                         .weights = taps.weights.data(),
-                         .stride = 4 * pixels,
-                         .taps = taps.taps,
-                         .red = red,
-                         .plane = plane,
-                         .pixels = pixels};
-  const std::size_t done = kPixels(rest, set);
-  rest.offsets += done;
-  rest.weights += 4 * done;
-  rest.red += done;
-  rest.pixels -= done;
-  kPixels.scalar(rest);
+  DASO_ASSERT(taps.taps >= 1 && taps.weights.size() == taps.taps * pixels);
+  const kernels::PixelSum work{.row = row.red,
+                               .row_plane = row.plane,
+                               .offsets = taps.offsets.data(),
+                               .weights = taps.weights.data(),
+                               .stride = pixels,
+                               .taps = taps.taps,
+                               .red = sum.red,
+                               .plane = sum.plane,
+                               .pixels = pixels,
+                               .mean = scale.mean.data(),
+                               .factor = scale.factor.data()};
+  if (kPixels(work, set) != pixels) kPixels.scalar(work);
 }
 
 }  // namespace daso

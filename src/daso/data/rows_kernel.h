@@ -7,25 +7,33 @@
 #include <vector>
 
 #include "daso/base/instruction_set.h"
+#include "daso/data/picture.h"
+#include "daso/data/rows_loop.h"
 
 // The loops of resample(): sums from left to right, each operation rounded by itself, with the same
 // bits on every instruction set.
 namespace daso {
 
-// sum[i] = weights[0] * rows[i] + weights[1] * rows[stride + i] + ...
+// Floats of pixels side by side, in three planes: reds, greens, blues.
+struct Planes {
+  float* red = nullptr;
+  std::size_t plane = 0;  // from the first red to the first green
+};
+
+// Sum of `pixels` bytes of each colour: weights[0] * rows[i] + weights[1] * rows[stride + i] + ...
 void add_rows(const std::uint8_t* rows, std::size_t stride, std::span<const float> weights,
-              std::span<float> sum, InstructionSet set = best_instruction_set());
+              std::size_t pixels, const Planes& sum, InstructionSet set = best_instruction_set());
 
 // What each pixel of a row is made of: pixels of another row, side by side from `offsets` on.
 struct PixelTaps {
-  std::vector<std::int32_t> offsets;  // in values, of which a pixel has three
-  std::vector<float> weights;         // of all first taps, then all second ones; each four times
+  std::vector<std::int32_t> offsets;  // ascend, or descend
+  std::vector<float> weights;         // of all first taps, then all second ones
   std::size_t taps = 0;               // of each pixel
 };
 
-// Sums up the taps of each pixel, at most 1, and writes the colours apart: `plane` lies between the
-// first red and the first green. The row holds one value more than its last tap.
-void add_pixels(const float* row, const PixelTaps& taps, float* red, std::size_t plane,
-                InstructionSet set = best_instruction_set());
+// Sums up the taps of each pixel, at most 1, and scales it. Each plane of the row holds
+// kernels::kBehindRow values more than its last tap.
+void add_pixels(const Planes& row, const PixelTaps& taps, const ColourScale& scale,
+                const Planes& sum, InstructionSet set = best_instruction_set());
 
 }  // namespace daso

@@ -13,22 +13,29 @@ struct RowSum {
   std::size_t stride;
   const float* weights;  // of each row
   std::size_t number;    // of rows, at least 1
-  float* sum;
-  std::size_t values;  // of a row
+  float* red;            // of the sum; green and blue follow at a distance of `plane`
+  std::size_t plane;
+  std::size_t pixels;  // of a row
 };
 
+// A row is read in whole vectors, so many values behind its last tap.
+inline constexpr std::size_t kBehindRow = 32;
+
 struct PixelSum {
-  const float* row;  // three colours of a pixel side by side; one value more than the last needs
+  const float* row;  // its reds; greens and blues follow at a distance of `row_plane`
+  std::size_t row_plane;
   const std::int32_t* offsets;  // for each pixel of the sum, where in the row its first tap lies
-  const float* weights;         // of the first taps, each four times; others follow at `stride`
+  const float* weights;         // of the first taps; others follow at a distance of `stride`
   std::size_t stride;
   std::size_t taps;  // at least 1
   float* red;        // green and blue follow at a distance of `plane`
   std::size_t plane;
   std::size_t pixels;  // of the sum
+  const float* mean;   // of each colour, to be subtracted
+  const float* factor;
 };
 
-// Each does as many whole vectors as there are and says how many values, or pixels, that were.
+// Each says how many pixels it did: all, or none where they do not fill a vector.
 std::size_t rows_scalar(const RowSum& sum);
 std::size_t rows_avx2(const RowSum& sum);
 std::size_t rows_avx512(const RowSum& sum);
@@ -36,57 +43,97 @@ std::size_t pixels_scalar(const PixelSum& sum);
 std::size_t pixels_avx2(const PixelSum& sum);
 std::size_t pixels_avx512(const PixelSum& sum);
 
-template <typename V>
-std::size_t rows_loop(const RowSum& s) {
-  const std::size_t whole = s.values / V::kLanes * V::kLanes;
-  for (std::size_t i = 0; i < whole; i += V::kLanes) {
-    typename V::Floats sum = V::multiply(V::all(s.weights[0]), V::load_bytes(s.rows + i));
-    for (std::size_t row = 1; row < s.number; ++row) {
-      const typename V::Floats values = V::load_bytes(s.rows + row * s.stride + i);
-      sum = V::add(sum, V::multiply(V::all(s.weights[row]), values));
-    }
-    V::store(s.sum + i, sum);
-  }
-  return whole;
+// Calls act(first) for vectors that cover all elements. The last one goes back over some that were
+// done before, where that is needed.
+template <typename V, typename Act>
+std::size_t for_vectors(std::size_t elements, const Act& act) {
+  if (elements < V::kLanes) return 0;
+  const std::size_t last = elements - V::kLanes;
+  for (std::size_t i = 0; i < last; i += V::kLanes) act(i);
+  act(last);
+  return elements;
 }
 
-// V is a vector of base/simd that also has
-//   load_pixels(row, offsets): as many pixels as fit, each with the value behind it,
-//   Colours{red, green, blue} and colours_of(a, b, c, d): the colours of four such vectors.
-// kTaps is the number of taps where that is known to the compiler, which then needs no loop; else
-// 0.
-template <typename V, std::size_t kTaps>
-typename V::Floats pixels_from(const PixelSum& s, std::size_t x) {
-  const std::size_t taps = kTaps == 0 ? s.taps : kTaps;
-  const float* row = s.row;
-  const float* weights = s.weights + 4 * x;
-  typename V::Floats sum = V::multiply(V::load(weights), V::load_pixels(row, s.offsets + x));
-  for (std::size_t i = 1; i < taps; ++i) {
-    row += 3;
-    weights += s.stride;
-    const typename V::Floats values = V::load_pixels(row, s.offsets + x);
-    sum = V::add(sum, V::multiply(V::load(weights), values));
-  }
+// The sum of `number` terms from left to right. kNumber is that where the compiler knows it, which
+// then needs no loop; else 0.
+template <typename V, std::size_t kNumber, typename Term>
+[[gnu::always_inline]] inline typename V::Floats sum_of(std::size_t number, const Term& term) {
+  typename V::Floats sum = term(0);
+  for (std::size_t i = 1; i < (kNumber == 0 ? number : kNumber); ++i) sum = V::add(sum, term(i));
   return sum;
 }
 
-template <typename V, std::size_t kTaps>
-std::size_t pixels_by_taps(const PixelSum& s) {
-  constexpr std::size_t kFit = V::kLanes / 4;
-  const std::size_t whole = s.pixels / V::kLanes * V::kLanes;
-  for (std::size_t x = 0; x < whole; x += V::kLanes) {
-    const typename V::Colours colours = V::colours_of(
-        pixels_from<V, kTaps>(s, x), pixels_from<V, kTaps>(s, x + kFit),
-        pixels_from<V, kTaps>(s, x + 2 * kFit), pixels_from<V, kTaps>(s, x + 3 * kFit));
-    float* const red = s.red + x;
-    V::store(red, V::clamped(colours.red, 1));
-    V::store(red + s.plane, V::clamped(colours.green, 1));
-    V::store(red + 2 * s.plane, V::clamped(colours.blue, 1));
-  }
-  return whole;
+// The loops take their work by value: of a reference the compiler must believe that vectors may be
+// stored over it. V is a vector of base/simd that also has
+//   Colours{red, green, blue} and colours_of(a, b, c): of pixels side by side,
+//   at_most(a, limit),
+//   pick(lower, upper, at): lane `at` of two vectors, for each lane, modulo their number,
+//   pick_some(others, lower, upper, at): the same where there is one, and else that of `others`.
+template <typename V, std::size_t kRows>
+std::size_t rows_by_number(const RowSum s) {
+  return for_vectors<V>(s.pixels, [=](std::size_t x) {
+    const auto sum_at = [&](std::size_t vector) {
+      const std::byte* const first = s.rows + 3 * x + vector * V::kLanes;
+      return sum_of<V, kRows>(s.number, [&](std::size_t row) {
+        return V::multiply(V::all(s.weights[row]), V::load_bytes(first + row * s.stride));
+      });
+    };
+    const typename V::Colours colours = V::colours_of(sum_at(0), sum_at(1), sum_at(2));
+    V::store(s.red + x, colours.red);
+    V::store(s.red + s.plane + x, colours.green);
+    V::store(s.red + 2 * s.plane + x, colours.blue);
+  });
 }
 
-// Two taps where pixels become more, three where they become a little fewer.
+// from[at] of each lane, where all of them lie below `span`. A pair of vectors does, where pixels
+// do not become much fewer; loads are the same for all taps then, and the compiler keeps them.
+template <typename V>
+[[gnu::always_inline]] inline typename V::Floats values_at(const float* from, typename V::Words at,
+                                                           std::size_t span) {
+  if constexpr (V::kLanes == 1) {
+    return from[at];
+  } else {
+    constexpr std::size_t kPair = 2 * V::kLanes;
+    static_assert(kPair <= kBehindRow);
+    typename V::Floats values = V::pick(V::load(from), V::load(from + V::kLanes), at);
+    for (std::size_t pair = kPair; pair < span; pair += kPair) {
+      at = V::add_words(at, V::all_words(static_cast<std::uint32_t>(-kPair)));
+      values = V::pick_some(values, V::load(from + pair), V::load(from + pair + V::kLanes), at);
+    }
+    return values;
+  }
+}
+
+template <typename V, std::size_t kTaps>
+std::size_t pixels_by_taps(const PixelSum s) {
+  return for_vectors<V>(s.pixels, [=](std::size_t x) {
+    const std::int32_t left = s.offsets[x];
+    const std::int32_t right = s.offsets[x + V::kLanes - 1];
+    const std::int32_t first = left < right ? left : right;
+    const std::size_t span = static_cast<std::size_t>(left + right - 2 * first) + s.taps;
+    const typename V::Words at = V::add_words(V::load_words(s.offsets + x),
+                                              V::all_words(static_cast<std::uint32_t>(-first)));
+    for (std::size_t colour = 0; colour < 3; ++colour) {
+      const float* const from = s.row + colour * s.row_plane + first;
+      const typename V::Floats sum = sum_of<V, kTaps>(s.taps, [&](std::size_t tap) {
+        const typename V::Words next =
+            V::add_words(at, V::all_words(static_cast<std::uint32_t>(tap)));
+        return V::multiply(V::load(s.weights + tap * s.stride + x), values_at<V>(from, next, span));
+      });
+      const typename V::Floats above = V::subtract(V::at_most(sum, 1), V::all(s.mean[colour]));
+      V::store(s.red + colour * s.plane + x, V::multiply(above, V::all(s.factor[colour])));
+    }
+  });
+}
+
+// Two where pixels become more, three where they become a little fewer.
+template <typename V>
+std::size_t rows_loop(const RowSum& s) {
+  if (s.number == 2) return rows_by_number<V, 2>(s);
+  if (s.number == 3) return rows_by_number<V, 3>(s);
+  return rows_by_number<V, 0>(s);
+}
+
 template <typename V>
 std::size_t pixels_loop(const PixelSum& s) {
   if (s.taps == 2) return pixels_by_taps<V, 2>(s);

@@ -3,24 +3,22 @@
 #include "daso/data/rows_loop.h"
 
 namespace daso::kernels {
+namespace {
 
-std::size_t rows_scalar(const RowSum& sum) { return rows_loop<simd::Scalar>(sum); }
+struct Pixels : simd::Scalar {
+  struct Colours {
+    Floats red;
+    Floats green;
+    Floats blue;
+  };
 
-std::size_t pixels_scalar(const PixelSum& s) {
-  for (std::size_t x = 0; x < s.pixels; ++x) {
-    for (std::size_t colour = 0; colour < 3; ++colour) {
-      const float* value = s.row + s.offsets[x] + colour;
-      const float* weight = s.weights + 4 * x;
-      float sum = *weight * *value;
-      for (std::size_t i = 1; i < s.taps; ++i) {
-        value += 3;
-        weight += s.stride;
-        sum += *weight * *value;
-      }
-      s.red[x + colour * s.plane] = simd::Scalar::clamped(sum, 1);
-    }
-  }
-  return s.pixels;
-}
+  static Colours colours_of(Floats a, Floats b, Floats c) { return {a, b, c}; }
+  static Floats at_most(Floats a, float limit) { return a < limit ? a : limit; }
+};
+
+}  // namespace
+
+std::size_t rows_scalar(const RowSum& sum) { return rows_loop<Pixels>(sum); }
+std::size_t pixels_scalar(const PixelSum& sum) { return pixels_loop<Pixels>(sum); }
 
 }  // namespace daso::kernels
