@@ -87,6 +87,24 @@ TEST(ExitRule, ForgetsLostRanksWhenSurvivorsAreKept) {
   EXPECT_EQ(judge({by(1, SIGKILL), by(0, SIGKILL)}, std::nullopt, true).exit_code, 3);
 }
 
+TEST(ExitRule, NamesTheRankThatReportedTheCauseAndNotTheOneThatEndedFirst) {
+  const std::vector<RankEnd> ends = {code(2, 2), code(1, 3), code(0, 2)};
+  EXPECT_EQ(first_cause(ends[0], ends, {0}), ends[2]);
+  EXPECT_EQ(first_cause(ends[0], ends, {}), ends[0]);
+}
+
+TEST(ExitRule, NamesNoRankForALineThatDidNotEndIt) {
+  const std::vector<RankEnd> ends = {code(3, 1), code(0, 0), code(1, 3), code(2, 1)};
+  EXPECT_EQ(first_cause(ends[0], ends, {0, 1, 2}), ends[3]);
+  EXPECT_EQ(first_cause(ends[0], ends, {0, 1}), ends[0]);
+}
+
+// It reported its error and then hung.
+TEST(ExitRule, NamesTheCauseAlsoWhereItHadToBeEnded) {
+  const std::vector<RankEnd> ends = {code(1, 2), asked(by(0, SIGTERM))};
+  EXPECT_EQ(first_cause(ends[0], ends, {0}), ends[1]);
+}
+
 TEST(ExitRule, SpeaksOfEnds) {
   EXPECT_EQ(text(by(0, SIGKILL)), "was ended by signal 9 (Killed)");
   EXPECT_EQ(text(by(0, SIGSEGV)), "was ended by signal 11 (Segmentation fault)");

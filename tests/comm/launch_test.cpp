@@ -11,6 +11,7 @@
 #include "daso/comm/network.h"
 #include "launched.h"
 #include "process.h"
+#include "scratch_folder.h"
 
 namespace daso::test {
 namespace {
@@ -53,7 +54,7 @@ TEST(Launch, PrefixesEveryLineOnATerminal) {
 
 TEST(Launch, GivesTheCodeOfTheRankThatFailedFirstAndItsLastLines) {
   Launched job(Launched::script(
-      {"--ranks", "2,1"}, "[ $RANK = 2 ] && { seq 12; echo why >&2; exit 7; }; exec sleep 60"));
+      {"--ranks", "2,1"}, "[ $RANK = 2 ] && { seq 12 >&2; echo why >&2; exit 7; }; exec sleep 60"));
   EXPECT_EQ(job.wait(), 7);
   const std::string& error = job.error();
   const std::size_t line =
@@ -61,6 +62,62 @@ TEST(Launch, GivesTheCodeOfTheRankThatFailedFirstAndItsLastLines) {
   ASSERT_NE(line, std::string::npos) << error;
   EXPECT_NE(error.find("    why\n", line), std::string::npos) << error;
   EXPECT_EQ(occurrences(error.substr(line), "\n    "), 10U) << error;
+}
+
+TEST(Launch, TakesTheLastLinesFromStandardErrorWhereThereAreSome) {
+  Launched job(Launched::script({}, "echo banner; echo why >&2; exit 7"));
+  EXPECT_EQ(job.wait(), 7);
+  EXPECT_EQ(job.output(), "banner\n");
+  EXPECT_EQ(job.error(),
+            "[0.0] why\n"
+            "daso: rank 0 (node0.0) ended with exit code 7; its last lines:\n"
+            "    why\n");
+}
+
+// Rank 0 has the cause and ends last: the others wait for its line, and it waits for them.
+TEST(Launch, NamesTheRankWhoseErrorWasTheCauseAndRepeatsNothing) {
+  const ScratchFolder folder;
+  const std::string wait_for = "wait_for() { while [ ! -e \"$1\" ]; do sleep 0.01; done; }; cd " +
+                               folder.path().string() + "; ";
+  Launched job(Launched::script(
+      {"--ranks", "1,2"},
+      wait_for + "[ $RANK = 0 ] && { echo banner; echo 'daso: no such file' >&2; : >said; "
+                 "wait_for 1; wait_for 2; exit 2; }; "
+                 "wait_for said; echo 'daso: lost peer: no such file' >&2; : >$RANK; exit 2"));
+  EXPECT_EQ(job.wait(), 2);
+  EXPECT_EQ(job.output(), "banner\n");
+  EXPECT_EQ(job.error(),
+            "[0.0] daso: no such file\n"
+            "daso: rank 0 (node0.0) failed, see its line above; the job ends with exit code 2\n");
+}
+
+TEST(Launch, ShowsOnceWhatAllRanksRefuse) {
+  Launched job(Launched::script({"--ranks", "3"}, "echo 'daso: not with me' >&2; exit 2"));
+  EXPECT_EQ(job.wait(), 2);
+  EXPECT_EQ(occurrences(job.error(), "daso: not with me\n"), 1U) << job.error();
+  EXPECT_EQ(
+      occurrences(job.error(), " failed, see its line above; the job ends with exit code 2\n"), 1U)
+      << job.error();
+  EXPECT_EQ(lines_of(job.error()).size(), 2U) << job.error();
+}
+
+// The rank that reported it is another launcher's.
+TEST(Launch, GivesTheReasonThatNoRankHereWasTheFirstToReport) {
+  Launched job(Launched::script({}, "echo 'daso: lost peer: no such file' >&2; exit 2"));
+  EXPECT_EQ(job.wait(), 2);
+  EXPECT_EQ(job.error(), "daso: rank 0 (node0.0) ended with exit code 2: no such file\n");
+}
+
+TEST(Launch, ShowsWhatACrashSaysOfItself) {
+  Launched job(
+      Launched::script({}, "ulimit -c 0; echo banner; echo terminate called >&2; kill -ABRT $$"));
+  EXPECT_EQ(job.wait(), 3);
+  EXPECT_EQ(
+      job.error(),
+      "[0.0] terminate called\n"
+      "daso: rank 0 (node0.0) was ended by signal 6 (Aborted); the job ends with exit code 3; "
+      "its last lines:\n"
+      "    terminate called\n");
 }
 
 TEST(Launch, NamesAKilledRankInOneLine) {
@@ -121,6 +178,17 @@ INSTANTIATE_TEST_SUITE_P(All, LaunchSignal,
                                            PassedOn{SIGINT, "trap 'exit 130' INT", 130},
                                            PassedOn{SIGTERM, ":", 143}, PassedOn{SIGINT, ":", 130},
                                            PassedOn{SIGTERM, "trap 'exit 9' TERM", 9}));
+
+// As the & of a script has it.
+TEST(Launch, PassesASignalOnThatItWasStartedToIgnore) {
+  const auto before = ::signal(SIGINT, SIG_IGN);
+  Launched job(Launched::script({"--ranks", "2"}, std::string("echo pid $$; ") + kStay));
+  ::signal(SIGINT, before);
+  job.process_numbers(2);
+  job.send(SIGINT);
+  EXPECT_EQ(job.wait(), 128 + SIGINT);
+  EXPECT_EQ(occurrences(job.error(), "killed"), 0U) << job.error();
+}
 
 // Twice, and it can still be told to end.
 TEST(Launch, StopsTheRanksAtCtrlZAndGoesOnWithThem) {

@@ -74,11 +74,43 @@ TEST_F(Output, KeepsTheLastTenLines) {
 }
 
 TEST_F(Output, HoldsBackWhatTellsOfALostPeer) {
-  std::optional<std::string> lost;
-  LineStream lines({&sink_, &last_, "> ", &lost});
+  ErrorLines errors;
+  LineStream lines({&sink_, &last_, "> ", &errors, 4});
   lines.feed("daso: lost peer: one\nother\ndaso: lost peer: two\n daso: lost peer: no\n");
-  EXPECT_EQ(lost, "daso: lost peer: one");
+  EXPECT_EQ(errors.lost_peer(), "daso: lost peer: one");
+  EXPECT_EQ(errors.held_back(4), "two");
   EXPECT_EQ(written(), "> other\n>  daso: lost peer: no\n");
+}
+
+TEST_F(Output, ShowsOnceWhatSeveralRanksReport) {
+  ErrorLines errors;
+  LineStream first({&sink_, &last_, "[0.0] ", &errors, 0});
+  LineStream second({&sink_, &last_, "[0.1] ", &errors, 1});
+  second.feed("daso: no such file\n");
+  first.feed("daso: no such file\n");
+  EXPECT_EQ(written(), "[0.1] daso: no such file\n");
+  EXPECT_EQ(errors.speakers(), std::vector<int>{1});
+  EXPECT_EQ(errors.held_back(0), "no such file");
+  EXPECT_FALSE(errors.held_back(1));
+}
+
+TEST(ErrorLines, AreNeitherWarningsNorOtherLines) {
+  ErrorLines errors;
+  for (const char* line : {"daso: warning: slow", "slow", " daso: slow"}) {
+    EXPECT_TRUE(errors.take(0, line)) << line;
+    EXPECT_TRUE(errors.take(1, line)) << line;
+  }
+  EXPECT_TRUE(errors.speakers().empty());
+}
+
+TEST(ErrorLines, TheLastOfARankCounts) {
+  ErrorLines errors;
+  EXPECT_TRUE(errors.take(0, "daso: going on"));
+  EXPECT_TRUE(errors.take(2, "daso: why"));
+  EXPECT_FALSE(errors.take(0, "daso: lost peer: why"));
+  EXPECT_EQ(errors.speakers(), std::vector<int>{2});
+  EXPECT_FALSE(errors.shown(0));
+  EXPECT_TRUE(errors.shown(2));
 }
 
 TEST_F(Output, NeverBlocksOnAFullPipe) {

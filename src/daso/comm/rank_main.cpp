@@ -7,6 +7,7 @@
 
 #include "daso/base/environment.h"
 #include "daso/base/error.h"
+#include "daso/comm/message_of.h"
 #include "daso/comm/world.h"
 
 namespace daso {
@@ -25,7 +26,7 @@ int report(const std::exception& error, int rank, bool echo) {
   const int code = exit_code_of(error);
   const std::string_view mark = echo ? kLostPeerMark : "daso: ";
   const std::string who = code == kExitBug ? fmt::format("rank {}: ", rank) : "";
-  const std::string line = fmt::format("{}{}{}\n", mark, who, error.what());
+  const std::string line = fmt::format("{}{}{}\n", mark, who, message_of(error));
   static_cast<void>(!::write(STDERR_FILENO, line.data(), line.size()));
   return code;
 }
@@ -46,7 +47,7 @@ int rank_main(const WorldOptions& options, const std::function<int(World&)>& bod
       exit_now(code);
     } catch (const std::exception& error) {
       const bool lost_peer = exit_code_of(error) == kExitPeer;
-      exit_now(report(error, rank, lost_peer || !world.abandon(error.what())));
+      exit_now(report(error, rank, lost_peer || !world.abandon(message_of(error))));
     }
   } catch (const std::exception& error) {
     exit_now(report(error, rank, exit_code_of(error) == kExitPeer));

@@ -61,6 +61,9 @@ struct ChildSide {
   const int nothing = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
   ready = ready && ::dup2(nothing, STDIN_FILENO) >= 0 && ::dup2(side.output, STDOUT_FILENO) >= 0 &&
           ::dup2(side.error, STDERR_FILENO) >= 0;
+  // What the launcher passes on reaches the program from its first moment, also where a script's &
+  // has made the launcher ignore it.
+  for (const int signal : {SIGINT, SIGTERM}) ::signal(signal, SIG_DFL);
   ::sigprocmask(SIG_SETMASK, side.mask, nullptr);
   if (ready) ::execve(side.path, side.arguments, side.environment);
   const int error = errno;

@@ -57,4 +57,14 @@ JobEnd judge(const std::vector<RankEnd>& ends, std::optional<int> passed_on, boo
   return job;
 }
 
+RankEnd first_cause(const RankEnd& failed, const std::vector<RankEnd>& ends,
+                    const std::vector<int>& speakers) {
+  for (const int rank : speakers) {
+    const auto end = std::find_if(ends.begin(), ends.end(),
+                                  [&](const RankEnd& one) { return one.rank == rank; });
+    if (end != ends.end() && !end->well() && end->code != kExitPeer) return *end;
+  }
+  return failed;
+}
+
 }  // namespace daso

@@ -37,4 +37,10 @@ struct JobEnd {
 // With keep_survivors lost ranks do not count as long as any other rank ended well.
 JobEnd judge(const std::vector<RankEnd>& ends, std::optional<int> passed_on, bool keep_survivors);
 
+// The end to name where a job has failed. `speakers` are the ranks that reported an error of their
+// own, in that order: the first of them that ended by it had the cause. The ranks that it took
+// along may end before it, so `failed` of the judgement counts only where nobody has spoken.
+RankEnd first_cause(const RankEnd& failed, const std::vector<RankEnd>& ends,
+                    const std::vector<int>& speakers);
+
 }  // namespace daso

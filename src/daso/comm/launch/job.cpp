@@ -54,18 +54,18 @@ const Namespaces* Job::home_of(const RankSpot& spot) const {
 }
 
 void Job::listen_to(const RankSpot& spot, FileDescriptor output, FileDescriptor error) {
-  LastLines* last = &last_lines_[spot.rank];
+  Printed& printed = printed_[spot.rank];
   if (spot.rank == 0 && options_.columns) {
     // A drawing is not worth keeping.
     pass_on(std::move(output), {&output_, nullptr, ""});
   } else if (terminal_) {
-    pass_on(std::move(output), {&output_, last, spot.prefix()});
+    pass_on(std::move(output), {&output_, &printed.output, spot.prefix()});
   } else if (spot.rank == 0) {
-    pass_on(std::move(output), {&output_, last, ""});
+    pass_on(std::move(output), {&output_, &printed.output, ""});
   } else {
-    pass_on(std::move(output), {&error_, last, spot.prefix()});
+    pass_on(std::move(output), {&error_, &printed.output, spot.prefix()});
   }
-  pass_on(std::move(error), {&error_, last, spot.prefix(), &lost_peer_});
+  pass_on(std::move(error), {&error_, &printed.error, spot.prefix(), &error_lines_, spot.rank});
 }
 
 void Job::pass_on(FileDescriptor from, LineStream::Options options) {
@@ -106,23 +106,18 @@ void Job::on_bad_end(const RankEnd& end) {
 
 void Job::explain(const std::vector<RankEnd>& ends, const JobEnd& job) {
   if (job.failed) {
-    const bool silent = last_lines_[job.failed->rank].lines().empty();
-    say(fmt::format("{} {}{}", name_of(job.failed->rank), text(*job.failed),
-                    silent ? " and had printed nothing" : "; its last lines:"));
-    show_last_lines(job.failed->rank);
+    const RankEnd cause = first_cause(*job.failed, ends, error_lines_.speakers());
+    if (!job.lost || cause.rank != job.lost->rank) explain_failed(cause, job.exit_code);
   }
-  if (job.lost) {
-    say(fmt::format("{} {}; the job ends with exit code {}", name_of(job.lost->rank),
-                    text(*job.lost), job.exit_code));
-  }
+  if (job.lost) explain_lost(*job.lost, job.exit_code);
   if (supervisor_.passed_on()) {
     say(fmt::format("the job was told to end by signal {}{}", signal_text(*supervisor_.passed_on()),
                     supervisor_.killed() ? "; ranks that did not were killed" : ""));
   }
   if (job.failed || job.lost || job.exit_code != kExitPeer) return;
   // No rank is to blame that we know of, so those that noticed have the word.
-  if (lost_peer_) {
-    error_.add(*lost_peer_ + "\n");
+  if (error_lines_.lost_peer()) {
+    error_.add(*error_lines_.lost_peer() + "\n");
     return;
   }
   const auto first = std::find_if(ends.begin(), ends.end(),
@@ -130,8 +125,35 @@ void Job::explain(const std::vector<RankEnd>& ends, const JobEnd& job) {
   if (first != ends.end()) say(fmt::format("{} {}", name_of(first->rank), text(*first)));
 }
 
-void Job::show_last_lines(int rank) {
-  for (const std::string& line : last_lines_[rank].lines()) error_.add("    " + line + "\n");
+void Job::explain_failed(const RankEnd& end, int exit_code) {
+  const std::string name = name_of(end.rank);
+  if (error_lines_.shown(end.rank)) {
+    say(fmt::format("{} failed, see its line above; the job ends with exit code {}", name,
+                    exit_code));
+    return;
+  }
+  // The rank that said it first belongs to another launcher.
+  if (const std::optional<std::string> reason = error_lines_.held_back(end.rank)) {
+    say(fmt::format("{} {}: {}", name, text(end), *reason));
+    return;
+  }
+  const Printed& printed = printed_[end.rank];
+  const LastLines& last = printed.error.lines().empty() ? printed.output : printed.error;
+  say(fmt::format("{} {}{}", name, text(end),
+                  last.lines().empty() ? " and had printed nothing" : "; its last lines:"));
+  show(last);
+}
+
+void Job::explain_lost(const RankEnd& end, int exit_code) {
+  // What a crash says of itself stands on standard error.
+  const LastLines last = error_lines_.shown(end.rank) ? LastLines() : printed_[end.rank].error;
+  say(fmt::format("{} {}; the job ends with exit code {}{}", name_of(end.rank), text(end),
+                  exit_code, last.lines().empty() ? "" : "; its last lines:"));
+  show(last);
+}
+
+void Job::show(const LastLines& last) {
+  for (const std::string& line : last.lines()) error_.add("    " + line + "\n");
 }
 
 std::string Job::name_of(int rank) const {

@@ -3,7 +3,6 @@
 
 #include <deque>
 #include <map>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -47,10 +46,17 @@ class Job {
   void quote(const std::string& text) { error_.add(text); }
 
  private:
+  struct Printed {
+    LastLines output;
+    LastLines error;
+  };
+
   void pass_on(FileDescriptor from, LineStream::Options options);
   void on_bad_end(const RankEnd& end);
   void explain(const std::vector<RankEnd>& ends, const JobEnd& job);
-  void show_last_lines(int rank);
+  void explain_failed(const RankEnd& end, int exit_code);
+  void explain_lost(const RankEnd& end, int exit_code);
+  void show(const LastLines& last);
   std::string name_of(int rank) const;
 
   const LaunchOptions& options_;
@@ -63,9 +69,9 @@ class Job {
   const bool terminal_;
   Sink output_;
   Sink error_;
-  std::map<int, LastLines> last_lines_;  // by rank
+  std::map<int, Printed> printed_;  // by rank
+  ErrorLines error_lines_;
   std::deque<LineStream> lines_;
-  std::optional<std::string> lost_peer_;
   Supervisor supervisor_;  // the last, so that the ranks go first
 };
 

@@ -16,6 +16,8 @@ namespace {
 constexpr std::size_t kKeptLines = 10;
 constexpr std::size_t kKeptBytes = 1000;        // of each of them
 constexpr std::size_t kLongestPiece = 1 << 16;  // a longer line passes in pieces
+constexpr std::string_view kErrorMark = "daso: ";
+constexpr std::string_view kWarningMark = "daso: warning: ";
 
 std::string_view without_line_end(std::string_view line) {
   while (!line.empty() && (line.back() == '\n' || line.back() == '\r')) line.remove_suffix(1);
@@ -59,6 +61,40 @@ void LastLines::add(std::string_view line) {
   if (lines_.size() > kKeptLines) lines_.pop_front();
 }
 
+bool ErrorLines::take(int rank, std::string_view line) {
+  if (!line.starts_with(kErrorMark) || line.starts_with(kWarningMark)) return true;
+  const bool lost_peer = line.starts_with(kLostPeerMark);
+  if (lost_peer && !lost_peer_) lost_peer_ = line;
+  const bool repeated = std::any_of(said_.begin(), said_.end(), [&](const Said& other) {
+    return other.rank != rank && other.shown && other.line == line;
+  });
+  const bool shown = !lost_peer && !repeated;
+  std::erase_if(said_, [&](const Said& own) { return own.rank == rank; });
+  said_.push_back({rank, std::string(line), shown});
+  return shown;
+}
+
+std::vector<int> ErrorLines::speakers() const {
+  std::vector<int> ranks;
+  for (const Said& said : said_) {
+    if (said.shown) ranks.push_back(said.rank);
+  }
+  return ranks;
+}
+
+bool ErrorLines::shown(int rank) const {
+  return std::any_of(said_.begin(), said_.end(),
+                     [&](const Said& said) { return said.rank == rank && said.shown; });
+}
+
+std::optional<std::string> ErrorLines::held_back(int rank) const {
+  const auto own =
+      std::find_if(said_.begin(), said_.end(), [&](const Said& said) { return said.rank == rank; });
+  if (own == said_.end() || own->shown) return std::nullopt;
+  const std::string_view mark = own->line.starts_with(kLostPeerMark) ? kLostPeerMark : kErrorMark;
+  return own->line.substr(mark.size());
+}
+
 void LineStream::feed(std::string_view bytes) {
   rest_ += bytes;
   std::size_t begin = 0;
@@ -82,8 +118,8 @@ void LineStream::emit(std::string_view piece) {
   const bool begins = !inside_ && !(after_cr_ && piece == "\n");
   inside_ = piece.back() != '\n' && piece.back() != '\r';
   after_cr_ = piece.back() == '\r';
-  if (begins && options_.lost_peer != nullptr && piece.starts_with(kLostPeerMark)) {
-    if (!*options_.lost_peer) *options_.lost_peer = without_line_end(piece);
+  if (begins && options_.errors != nullptr &&
+      !options_.errors->take(options_.rank, without_line_end(piece))) {
     return;
   }
   if (begins && options_.last != nullptr) options_.last->add(piece);

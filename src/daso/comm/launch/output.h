@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 // What the ranks print, on its way to the launcher's own streams.
 namespace daso {
@@ -29,7 +30,7 @@ class Sink {
   bool broken_ = false;      // nobody reads any more
 };
 
-// The last lines that a rank has printed.
+// The last lines of one stream of a rank.
 class LastLines {
  public:
   void add(std::string_view line);
@@ -39,16 +40,40 @@ class LastLines {
   std::deque<std::string> lines_;
 };
 
+// The lines by which ranks report errors: "daso: ..." on standard error, warnings apart. The last
+// of a rank counts, since the others have not ended it.
+class ErrorLines {
+ public:
+  // Notes the line of this rank, if it is one. False where it is not to be shown: the launcher
+  // names the cause of a lost peer itself, and what another rank has said already is said once.
+  bool take(int rank, std::string_view line);
+
+  std::vector<int> speakers() const;  // ranks whose line was shown, in the order of these lines
+  bool shown(int rank) const;
+  // What the rank's line said, if it was held back.
+  std::optional<std::string> held_back(int rank) const;
+  // The first line of all that told of a lost peer.
+  const std::optional<std::string>& lost_peer() const { return lost_peer_; }
+
+ private:
+  struct Said {
+    int rank;
+    std::string line;
+    bool shown;
+  };
+  std::vector<Said> said_;  // one a rank, the latest at the end
+  std::optional<std::string> lost_peer_;
+};
+
 // One stream of one rank: cuts it into lines and hands them on, with a prefix.
 class LineStream {
  public:
   struct Options {
     Sink* sink;
-    LastLines* last;     // null: not kept
-    std::string prefix;  // empty: bytes pass as they are
-    // Takes the first line that starts with kLostPeerMark: the launcher names the cause itself, so
-    // what it led to is held back. Null: such lines are like others.
-    std::optional<std::string>* lost_peer = nullptr;
+    LastLines* last;               // null: not kept
+    std::string prefix;            // empty: bytes pass as they are
+    ErrorLines* errors = nullptr;  // decides about lines that report errors; null: all are shown
+    int rank = 0;                  // for it
   };
   explicit LineStream(Options options) : options_(std::move(options)) {}
 
