@@ -64,10 +64,23 @@ TEST(Ema, BeginsWithTheStateAfterTheFirstStep) {
   EXPECT_TRUE(at::equal(optimizer->average(), model.parameters()));
 }
 
+TEST(Ema, IsTheParametersBeforeTheFirstStep) {
+  const Bag bag = two_tensors();
+  FlatModel model(bag.module);
+  const auto optimizer = make_optimizer(model, {.name = "sgd", .ema = 0.9});
+  for (const float value : {3.0F, 4.0F}) {  // they may be loaded late
+    model.parameters().fill_(value);
+    EXPECT_TRUE(at::equal(optimizer->average(), model.parameters()));
+    EXPECT_TRUE(at::equal(optimizer->moments().back(), model.parameters()));
+    EXPECT_TRUE(at::equal(optimizer->state().at("ema.b"), bag.tensors.at("b").detach()));
+  }
+}
+
 TEST(Ema, IsOneMoreMomentAndNoneWithoutIt) {
   FlatModel model(two_tensors().module);
   const auto with = make_optimizer(model, {.name = "lamb", .ema = 0.9});
   ASSERT_EQ(with->moments().size(), 3U);
+  with->set_steps(4);
   with->moments()[2].fill_(7);  // as an agreement does
   EXPECT_EQ(with->average()[4].item<float>(), 7);
   EXPECT_EQ(with->average().sizes(), model.parameters().sizes());

@@ -2,6 +2,7 @@
 #include "daso/optim/ema.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include <algorithm>
 
@@ -44,23 +45,30 @@ void WithEma::step(double learning_rate) {
   }
 }
 
+// In fp16 an epoch may be over before the first step that is not skipped.
+at::Tensor WithEma::average() const {
+  if (steps() == 0) assign(average_, model_.parameters());
+  return average_;
+}
+
 std::vector<at::Tensor> WithEma::moments() const {
   std::vector<at::Tensor> all = inner_->moments();
-  all.push_back(average_);
+  all.push_back(average());
   return all;
 }
 
-at::Tensor WithEma::view_of(std::size_t span) const {
+at::Tensor WithEma::view_of(const at::Tensor& flat, std::size_t span) const {
   const at::Tensor& parameter = model_.parameter(span);
-  return average_.as_strided(parameter.sizes(), parameter.strides(),
-                             average_.storage_offset() + model_.parameter_spans()[span].offset);
+  return flat.as_strided(parameter.sizes(), parameter.strides(),
+                         flat.storage_offset() + model_.parameter_spans()[span].offset);
 }
 
 State WithEma::state() const {
   State state = inner_->state();
+  const at::Tensor flat = average();
   const std::vector<FlatSpan>& spans = model_.parameter_spans();
   for (std::size_t i = 0; i < spans.size(); ++i) {
-    state[kSection + spans[i].name] = view_of(i).clone();
+    state[kSection + spans[i].name] = view_of(flat, i).clone();
   }
   return state;
 }
@@ -69,7 +77,7 @@ void WithEma::load_state(const State& state) {
   inner_->load_state(state);
   const std::vector<FlatSpan>& spans = model_.parameter_spans();
   for (std::size_t i = 0; i < spans.size(); ++i) {
-    restore(state, kSection + spans[i].name, view_of(i));
+    restore(state, kSection + spans[i].name, view_of(average_, i));
   }
 }
 

@@ -15,9 +15,9 @@ namespace daso {
 double ema_keep(double decay, std::int64_t number);
 
 // Another optimizer that also keeps an exponential moving average of the parameters, updated after
-// each of its steps. The average is one more moment: agreements average it over the nodes, and it
-// is saved with the rest. What a merge changes after a step is in the average from the next step
-// on.
+// each of its steps; before the first it is the parameters. The average is one more moment:
+// agreements average it over the nodes, and it is saved with the rest. What a merge changes after a
+// step is in the average from the next step on.
 class WithEma : public Optimizer {
  public:
   // The model is borrowed. The decay is above 0 and below 1. Throws ConfigError.
@@ -28,7 +28,7 @@ class WithEma : public Optimizer {
   std::vector<at::Tensor> moments() const override;
   std::int64_t steps() const override { return inner_->steps(); }
   void set_steps(std::int64_t steps) override { inner_->set_steps(steps); }
-  at::Tensor average() const override { return average_; }
+  at::Tensor average() const override;
   // The average by the names of the parameters, with their shapes, under kSection.
   State state() const override;
   void load_state(const State& state) override;
@@ -36,7 +36,7 @@ class WithEma : public Optimizer {
   static constexpr const char* kSection = "ema.";
 
  private:
-  at::Tensor view_of(std::size_t span) const;
+  at::Tensor view_of(const at::Tensor& flat, std::size_t span) const;
 
   FlatModel& model_;
   const std::unique_ptr<Optimizer> inner_;
