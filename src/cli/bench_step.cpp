@@ -275,7 +275,7 @@ void add_pace_flags(CLI::App& app, PaceOptions& pace) {
       ->default_str("0");
   flags.parsed("--stall-ms", "How long it does", pace.stall, parse_milliseconds)
       ->default_str(fmt::format("{}", pace.stall.count() * 1000));
-  app.add_option("--seed", pace.seed, "Of noise and stalls")
+  flags.parsed("--seed", "Of noise and stalls", pace.seed, parse_seed)
       ->default_str(std::to_string(pace.seed));
 }
 

@@ -62,6 +62,7 @@ Command add_compare(CLI::App& parent) {
   const auto command = std::make_shared<CompareCommand>();
   app->add_option("--strategies", command->strategies,
                   "Which, with commas between; daso:paper is daso with --preset paper")
+      ->type_name("NAME,...")
       ->capture_default_str();
   Flags flags(*app);
   flags.count("--seeds", "Runs of each, with seeds from --seed on", command->compare.seeds, 1)

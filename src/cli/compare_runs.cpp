@@ -7,6 +7,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "cli/run_folder.h"
 #include "cli/table.h"
 #include "cli/train_report.h"
 #include "daso/base/error.h"
@@ -56,7 +57,7 @@ Run begin(World& world, const Candidate& candidate, const CompareOptions& option
   Run run{.options = options_of(candidate, options.job)};
   run.options.seed += static_cast<std::uint64_t>(seed);
   run.options.out /= folder_of(candidate.label, run.options.seed);
-  fs::create_directories(run.options.out);
+  make_folder("--out", run.options.out);
   run.trainer = std::make_unique<Trainer>(world, run.options);
   return run;
 }

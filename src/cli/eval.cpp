@@ -11,6 +11,7 @@
 #include "cli/ranks.h"
 #include "cli/run_folder.h"
 #include "daso/base/error.h"
+#include "daso/data/loader.h"
 #include "daso/train/evaluation.h"
 #include "daso/train/saved_model.h"
 
@@ -39,8 +40,9 @@ std::string own_data(const std::string& run) {
   throw ConfigError(fmt::format("{} does not say on what it was trained: give --data", run));
 }
 
-// Refuses data that is not such as the model was trained on.
-void check_fit(const std::string& name, const Dataset& data, const ModelInput& input) {
+// Refuses data that is not such as the model of the run was trained on.
+void check_fit(const std::string& run, const ModelInput& input, const std::string& name,
+               const Dataset& data) {
   require(data.shape() == input.shape, "--data {} has inputs of {}, the model takes {}", name,
           text_of(data.shape()), text_of(input.shape));
   if (input.shape.kind == InputKind::kText) {
@@ -49,6 +51,8 @@ void check_fit(const std::string& name, const Dataset& data, const ModelInput& i
             "--data {} has {} different tokens, the model was trained with {} others: a text must "
             "have the same vocabulary; tokens=bytes fits every text",
             name, data.classes(), input.classes);
+  } else {
+    require_same_classes(run, input, name, as_images(data).class_names());
   }
   require(data.classes() <= input.classes, "--data {} has {} classes, the model tells {} apart",
           name, data.classes(), input.classes);
@@ -65,7 +69,7 @@ std::optional<std::int64_t> bad_images_of(World& world, const EvalOptions& optio
 int evaluate_on(World& world, const EvalOptions& options) {
   const SavedModel saved = load_saved(options.run, options.choice);
   const Datasets data = open_data(options.data, {.skip_bad_images = options.skip_bad_images});
-  check_fit(options.data, *data.test, saved.input);
+  check_fit(options.run, saved.input, options.data, *data.test);
   const auto network = network_of(saved);
   EvaluationLoader own_part(data.test, {.batch_size = kBatch,
                                         .rank = world.rank(),
@@ -103,11 +107,13 @@ Command add_eval(CLI::App& parent) {
   app->add_flag("--skip-bad-images", options->skip_bad_images,
                 "Of images:DIR: as of daso train; tells their number");
   Flags(*app)
-      .count("--loader-threads", "That prepare a rank's batches", options->loader_threads, 1)
+      .count("--loader-threads", "That prepare a rank's batches, up to 1024",
+             options->loader_threads, 1, kMostThreads)
       ->default_str(std::to_string(options->loader_threads));
   app->add_flag("--json", options->json, "Print one JSON object");
   add_launch_flags(*app, options->launch, kShape);
   add_world_flags(*app, options->launch);
+  app->footer("docs/training.md tells more.");
   return {app, [options](const Invocation& invocation) {
             if (options->data.empty()) options->data = own_data(options->run);
             return on_ranks({"eval",

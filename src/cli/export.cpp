@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <CLI/CLI.hpp>
+#include <filesystem>
 
 #include "cli/command.h"
 #include "cli/values.h"
@@ -19,6 +20,8 @@ struct ExportOptions {
 };
 
 int act(const ExportOptions& options) {
+  require(!std::filesystem::is_directory(options.to),
+          "--to {}: is a folder; name the file to write", options.to);
   const SavedModel saved = load_saved(options.run, options.choice);
   if (options.format == "pytorch") {
     write_pytorch(options.to, saved.tensors);
@@ -46,6 +49,7 @@ Command add_export(CLI::App& parent) {
   app->add_option("--to", options->to, "The file to write")->required();
   app->add_flag("--best", options->choice.best, "The model of the best epoch (--keep-best)");
   app->add_flag("--ema", options->choice.averaged, "With averaged parameters (--ema)");
+  app->footer("docs/training.md tells more.");
   return {app, [options](const Invocation&) { return act(*options); }};
 }
 

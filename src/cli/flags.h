@@ -2,6 +2,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -16,9 +17,10 @@ class Flags {
   explicit Flags(CLI::App& app) : app_(app) {}
 
   template <typename Value>
-  CLI::Option* count(const std::string& name, const char* meaning, Value& value, int at_least) {
+  CLI::Option* count(const std::string& name, const char* meaning, Value& value, int at_least,
+                     int at_most = std::numeric_limits<int>::max()) {
     return add(name, "N", meaning, value,
-               [=](const std::string& text) { return parse_count(name, text, at_least); });
+               [=](const std::string& text) { return parse_count(name, text, at_least, at_most); });
   }
   // `find` makes a value of a choice.
   template <typename Value, typename Find>

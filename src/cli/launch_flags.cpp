@@ -59,12 +59,12 @@ void add_launch_flags(CLI::App& app, LaunchFlags& flags, Shape shape) {
   add("--nodes", "N", "Nodes; virtual ones of this machine, unless --node-index is given",
       [&](const std::string& text) { flags.nodes = parse_count("--nodes", text, 1); })
       ->default_str(std::to_string(shape.nodes));
-  add("--ranks-per-node", "G", "Ranks of every node, or of each: 3,1,2",
+  add("--ranks-per-node", "G,...", "Ranks of every node, or of each: 3,1,2",
       [&](const std::string& text) {
         flags.ranks_per_node = parse_counts("--ranks-per-node", text, 1);
       })
       ->default_str(std::to_string(shape.ranks_per_node));
-  add("--node-of-rank", "LIST", "The node of each rank, instead of the two above: 0,0,1,1",
+  add("--node-of-rank", "NODE,...", "The node of each rank, instead of the two above: 0,0,1,1",
       [&](const std::string& text) {
         flags.node_of_rank = parse_counts("--node-of-rank", text, 0);
       });

@@ -9,6 +9,7 @@
 #include "daso/base/cpu.h"
 #include "daso/base/error.h"
 #include "daso/base/version.h"
+#include "daso/comm/message_of.h"
 
 namespace {
 
@@ -37,8 +38,10 @@ std::vector<Command> add_commands(CLI::App& app) {
       "  ./daso build [PRESET]  only build: release, dev, asan or tsan");
   CLI::App* bench = app.add_subcommand("bench", "Measure: comm, overlap, merge, step, loader");
   bench->require_subcommand(0, 1);
+  bench->footer("docs/measuring.md defines every number.");
   CLI::App* make = app.add_subcommand("make", "Write data to try things on: images, text");
   make->require_subcommand(0, 1);
+  make->footer("docs/data.md tells more.");  // also of its commands
   return {daso::add_train(app),
           daso::add_eval(app),
           daso::add_export(app),
@@ -121,7 +124,7 @@ int main(int argc, char** argv) {
     daso::cap_instruction_sets();
     return run(argc, argv);
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "daso: %s\n", error.what());  // unlike fmt's, it does not throw
+    std::fprintf(stderr, "daso: %s\n", daso::message_of(error).c_str());
     return daso::exit_code_of(error);
   }
 }

@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 #include <filesystem>
+#include <limits>
 #include <memory>
 #include <string>
 #include <system_error>
@@ -13,6 +14,7 @@
 
 #include "cli/command.h"
 #include "cli/flags.h"
+#include "cli/run_folder.h"
 #include "daso/base/error.h"
 #include "daso/base/random.h"
 #include "daso/data/image_writer.h"
@@ -25,6 +27,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int kSide = 32;            // of the synthetic images
+constexpr int kLargest = 2048;       // as of the size of images:DIR
 constexpr int kGrain = 10;           // noise of the files' pixels, in steps of a byte
 constexpr int kPngs = 4;             // every fourth file is a PNG
 constexpr std::uint64_t kNoise = 6;  // tells this use of the seed from others
@@ -97,6 +100,7 @@ int act(const MakeImagesOptions& options) {
   std::error_code problem;
   require(!fs::exists(folder, problem) || fs::is_empty(folder, problem),
           "{}: is there already; name a folder that is not, or an empty one", folder.string());
+  make_folder("make images", folder);
   const Datasets data = open_synthetic({.train = std::int64_t{options.classes} * options.train,
                                         .test = std::int64_t{options.classes} * options.val,
                                         .classes = options.classes,
@@ -118,13 +122,14 @@ Command add_make_images(CLI::App& parent) {
   const auto options = std::make_shared<MakeImagesOptions>();
   Flags flags(*app);
   app->add_option("folder", options->folder, "The folder to write")->required();
-  const auto count = [&](const char* name, const char* meaning, int& value, int at_least) {
-    flags.count(name, meaning, value, at_least)->default_str(std::to_string(value));
+  const auto count = [&](const char* name, const char* meaning, int& value, int at_least,
+                         int at_most = std::numeric_limits<int>::max()) {
+    flags.count(name, meaning, value, at_least, at_most)->default_str(std::to_string(value));
   };
   count("--classes", "Classes", options->classes, 2);
   count("--train", "Images of a class to train with", options->train, 1);
   count("--val", "Images of a class to test with", options->val, 1);
-  count("--size", "Pixels of the shorter side", options->size, 8);
+  count("--size", "Pixels of the shorter side, up to 2048", options->size, 8, kLargest);
   count("--seed", "Of all of them", options->seed, 0);
   return {app, [options](const Invocation&) { return act(*options); }};
 }

@@ -118,7 +118,8 @@ Command add_make_text(CLI::App& parent) {
   app->add_option("file", options->file, "The file to write")->required();
   flags.count("--bytes", "Of the file", options->bytes, 1)
       ->default_str(std::to_string(options->bytes));
-  app->add_option("--seed", options->seed, "Of the words")->capture_default_str();
+  flags.parsed("--seed", "Of the words", options->seed, parse_seed)
+      ->default_str(std::to_string(options->seed));
   return {app, [options](const Invocation&) { return act(*options); }};
 }
 

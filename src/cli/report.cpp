@@ -23,6 +23,7 @@ int act(const ReportOptions& options) {
   const std::vector<fs::path> runs(options.runs.begin(), options.runs.end());
   const fs::path usual = runs.size() == 1 ? runs.front() / kReportFile : fs::path(kReportFile);
   const fs::path to = options.to.empty() ? usual : fs::path(options.to);
+  require(!fs::is_directory(to), "--to {}: is a folder; name the file to write", to.string());
   write_report(runs, to);
   fmt::print("report of {} in {}\n",
              runs.size() == 1 ? "the run" : fmt::format("{} runs", runs.size()), to.string());
@@ -40,6 +41,7 @@ Command add_report(CLI::App& parent) {
                   "The file to write; without it report.html, in the run's folder or for several "
                   "runs in the current one")
       ->type_name("FILE");
+  app->footer("docs/report.md tells more.");
   return {app, [options](const Invocation&) { return act(*options); }};
 }
 

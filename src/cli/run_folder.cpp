@@ -4,6 +4,7 @@
 #include <array>
 #include <chrono>
 #include <ctime>
+#include <system_error>
 
 #include "daso/base/error.h"
 #include "daso/comm/gather_text.h"
@@ -29,6 +30,13 @@ fs::path default_folder() {
 fs::path agreed_folder(World& world, const fs::path& asked) {
   const std::string own = (asked.empty() ? default_folder() : asked).string();
   return gather_text(world.everyone(), own, world.limit()).front();
+}
+
+void make_folder(const std::string& asked_by, const fs::path& folder) {
+  std::error_code problem;
+  fs::create_directories(folder, problem);
+  require(!problem, "{} {}: the folder cannot be made: {}; name another one", asked_by,
+          folder.string(), problem.message());
 }
 
 fs::path newest_run() {

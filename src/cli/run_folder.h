@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
 
 #include "daso/comm/world.h"
 
@@ -13,6 +14,9 @@ inline constexpr const char* kConfigFile = "config.toml";
 // The folder for a run's output: what was asked for, else runs/<time>. Rank 0's, since every rank
 // has a clock of its own. All ranks call it together.
 std::filesystem::path agreed_folder(World& world, const std::filesystem::path& asked);
+
+// Makes a folder that is not there yet. Throws ConfigError with what asked for it, like "--out".
+void make_folder(const std::string& asked_by, const std::filesystem::path& folder);
 
 // The run that --resume means where no --out says it: the newest in runs/. Throws ConfigError.
 std::filesystem::path newest_run();

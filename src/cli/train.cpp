@@ -36,11 +36,15 @@ struct TrainCommand {
 // A run as it is: what --config takes to do it again.
 Configuration resolved_configuration(const World& world, const Trainer& trainer) {
   Configuration all = configuration_of(trainer.options());
+  const Topology& topology = world.topology();
   std::vector<std::size_t> ranks;
-  for (int node = 0; node < world.topology().nodes(); ++node) {
-    ranks.push_back(world.topology().ranks_of(node).size());
+  ranks.reserve(static_cast<std::size_t>(topology.nodes()));
+  for (int node = 0; node < topology.nodes(); ++node) {
+    ranks.push_back(topology.ranks_of(node).size());
   }
-  all.emplace_back("nodes", fmt::format("{}", ranks.size()));
+  // One number where it is the same for all, so that other --nodes can be given beside it.
+  if (topology.smallest_node() == topology.largest_node()) ranks.resize(1);
+  all.emplace_back("nodes", fmt::format("{}", topology.nodes()));
   all.emplace_back("ranks-per-node", fmt::format("{}", fmt::join(ranks, ",")));
   return all;
 }
@@ -61,19 +65,66 @@ void print_start(const World& world, const TrainCommand& command, const Trainer&
   if (const auto place = trainer.resumed()) {
     fmt::print("going on with step {}, epoch {}\n", place->step, place->epoch + 1);
   } else if (o.resume) {
-    fmt::print("there is no complete checkpoint in {} yet: starting afresh\n", o.out.string());
+    fmt::print("there is no complete checkpoint in {} yet: this run begins anew\n", o.out.string());
   }
   std::fflush(stdout);
 }
 
+void print_end(const Summary& summary, const fs::path& out, bool finished) {
+  const std::string folder = out.string();
+  const std::string accuracy = summary.epochs > 0
+                                   ? fmt::format("accuracy {:.4f}", summary.test_accuracy)
+                                   : "not evaluated, no epoch is over";
+  fmt::print("{} after {} steps in {:.1f} s; all output is in {}\n", accuracy, summary.steps,
+             summary.seconds, folder);
+  fmt::print("look at {}, or trace.json in ui.perfetto.dev\n", (out / "report.html").string());
+  if (finished) {
+    fmt::print(
+        "try next: daso eval {}   daso export {} --format safetensors --to model.safetensors\n",
+        folder, folder);
+  } else {
+    fmt::print("go on with: daso train --resume --out {}\n", folder);
+  }
+}
+
+// The file with which a run goes on. It belongs to the newest checkpoint: flags of an attempt to go
+// on that was refused, or diverged, do not stay.
+class RunConfiguration {
+ public:
+  // The trainer is borrowed.
+  RunConfiguration(fs::path file, std::string text, const Trainer& trainer)
+      : file_(std::move(file)), text_(std::move(text)), trainer_(trainer) {
+    if (!trainer_.resumed() || !fs::exists(file_)) write();
+  }
+  ~RunConfiguration() { follow(); }
+  RunConfiguration(const RunConfiguration&) = delete;
+  RunConfiguration& operator=(const RunConfiguration&) = delete;
+
+  void follow() {
+    if (!written_ && trainer_.has_saved()) write();
+  }
+
+ private:
+  void write() {
+    std::ofstream(file_) << text_;
+    written_ = true;
+  }
+
+  const fs::path file_;
+  const std::string text_;
+  const Trainer& trainer_;
+  bool written_ = false;
+};
+
 int train(World& world, TrainCommand command) {
   command.options.out = agreed_folder(world, command.options.out);
   const fs::path& out = command.options.out;
-  fs::create_directories(out);
+  make_folder("--out", out);
   Trainer trainer(world, command.options);
   const bool first = world.rank() == 0;
   const Configuration resolved = resolved_configuration(world, trainer);
-  if (first) std::ofstream(out / kConfigFile) << toml_of(resolved);
+  std::optional<RunConfiguration> configuration;
+  if (first) configuration.emplace(out / kConfigFile, toml_of(resolved), trainer);
   if (first && !command.json) print_start(world, command, trainer, resolved);
   if (trainer.finished() && first && !command.json) {
     fmt::print("this run is finished: all {} epochs are done\n", command.options.epochs);
@@ -83,21 +134,24 @@ int train(World& world, TrainCommand command) {
     report.emplace(world, command.options, trainer, command.json);
   }
   const Interrupt interrupt;
-  const Summary summary =
-      trainer.run([&](const Progress& now) { (*report)(now); }, [&] { return interrupt.signal(); });
+  const auto on_progress = [&](const Progress& now) {
+    configuration->follow();
+    (*report)(now);
+  };
+  const Summary summary = trainer.run(on_progress, [&] { return interrupt.signal(); });
   if (!first) return summary.exit;
   report->end(summary);
   if (command.json) {
     fmt::print("{}", text_of(summary));
   } else {
-    fmt::print(
-        "accuracy {:.4f} after {} steps in {:.1f} s; all output is in {}\n"
-        "look at {}, or trace.json in ui.perfetto.dev\n"
-        "try next: daso eval {}   daso export {} --format safetensors --to model.safetensors\n",
-        summary.test_accuracy, summary.steps, summary.seconds, out.string(),
-        (out / "report.html").string(), out.string(), out.string());
+    print_end(summary, out, trainer.finished());
   }
   return summary.exit;
+}
+
+bool counted_elsewhere(const LaunchFlags& launch) {
+  return !launch.node_of_rank.empty() || !launch.cluster.empty() || !launch.rendezvous.empty() ||
+         place_from(this_environment()).has_value();
 }
 
 // A run goes on with its own configuration; flags win, also over what belongs to what they replace.
@@ -107,18 +161,30 @@ void apply_own_config(CLI::App& app, TrainCommand& command) {
   if (options.out.empty() && options.resume_from.empty()) options.out = newest_run();
   const fs::path run = options.resume_from.empty() ? options.out : run_of(options.resume_from);
   if (!fs::exists(run / kConfigFile)) return;
-  const LaunchFlags& launch = command.launch;
-  const bool counted = launch.sized() || !launch.cluster.empty() || !launch.rendezvous.empty() ||
-                       place_from(this_environment()).has_value();
+  const std::string file = (run / kConfigFile).string();
   std::vector<std::string> except = replaced_keys(app, options);
-  if (counted) except.insert(except.end(), {"nodes", "ranks-per-node"});
-  apply_config_file(app, (run / kConfigFile).string(), except);
+  const bool elsewhere = counted_elsewhere(command.launch);
+  // A list counts the nodes itself.
+  if (elsewhere || command.launch.ranks_per_node.size() > 1) except.emplace_back("nodes");
+  const bool other_nodes =
+      command.launch.nodes &&
+      configured(file, "ranks-per-node").value_or("").find(',') != std::string::npos;
+  if (elsewhere || other_nodes) except.emplace_back("ranks-per-node");
+  apply_config_file(app, file, except);
+}
+
+void check_resume_from(const fs::path& checkpoint) {
+  require(checkpoint.empty() || !fs::exists(checkpoint / kConfigFile),
+          "--resume {} is the folder of a run, not of a checkpoint: --resume --out {} goes on with "
+          "its newest",
+          checkpoint.string(), checkpoint.string());
 }
 
 int act(CLI::App& app, TrainCommand& command, const Invocation& invocation) {
-  TrainOptions& options = command.options;
+  const TrainOptions& options = command.options;
+  check_resume_from(options.resume_from);
   if (!command.config.empty()) {
-    apply_config_file(app, command.config);
+    apply_config_file(app, command.config, replaced_keys(app, options));
   } else if (options.resume) {
     apply_own_config(app, command);
   }

@@ -70,11 +70,14 @@ void add_data_flags(CLI::App& app, TrainOptions& o) {
   app.add_flag("--skip-bad-images", o.skip_bad_images,
                "Of images:DIR: the next image of its class replaces a damaged one");
   flags.choice("--uneven", o.uneven, {"drop", "wrap"}, uneven_of)->default_str("drop");
-  app.add_option("--seed", o.seed, "Of parameters, shuffles, dropout and random rounding")
-      ->capture_default_str();
-  flags.count("--threads", "Of a rank's arithmetic", o.threads, 1)
+  flags
+      .parsed("--seed", "Of parameters, shuffles, dropout and random rounding", o.seed, parse_seed)
+      ->default_str(std::to_string(o.seed));
+  flags.count("--threads", "Of a rank's arithmetic, up to 1024", o.threads, 1, kMostThreads)
       ->default_str(std::to_string(o.threads));
-  flags.count("--loader-threads", "That prepare a rank's batches", o.loader_threads, 1)
+  flags
+      .count("--loader-threads", "That prepare a rank's batches, up to 1024", o.loader_threads, 1,
+             kMostThreads)
       ->default_str(std::to_string(o.loader_threads));
 }
 
@@ -300,6 +303,8 @@ std::vector<std::string> replaced_keys(const CLI::App& app, const TrainOptions& 
   };
   if (given("--lr-schedule")) add(idle_rate_flags(o.lr_schedule));
   if (given("--base-lr")) add({"lr", "lr-start"});
+  if (given("--lr")) add({"base-lr"});
+  if (given("--optimizer")) add(idle_optimizer_flags(o.optimizer.name));
   if (given("--lr-warmup-epochs") && o.lr_warmup_epochs == 0.0) add({"lr-start"});
   if (given("--strategy")) add(idle_strategy_flags(o.strategy));
   if (given("--preset")) add(preset_flags());

@@ -31,10 +31,13 @@ auto named(const std::string& flag, const Parse& parse) {
 
 }  // namespace
 
-int parse_count(const std::string& flag, const std::string& text, int at_least) {
+int parse_count(const std::string& flag, const std::string& text, int at_least, int at_most) {
   const std::optional<std::int64_t> value = parse_integer(text);
-  require(value && *value >= at_least && *value <= std::numeric_limits<int>::max(),
-          "{} takes a whole number of at least {}, got '{}'", flag, at_least, text);
+  const std::string range = at_most == std::numeric_limits<int>::max()
+                                ? fmt::format("of at least {}", at_least)
+                                : fmt::format("in {} ... {}", at_least, at_most);
+  require(value && *value >= at_least && *value <= at_most, "{} takes a whole number {}, got '{}'",
+          flag, range, text);
   return static_cast<int>(*value);
 }
 
@@ -44,6 +47,16 @@ std::vector<int> parse_counts(const std::string& flag, const std::string& text, 
     counts.push_back(parse_count(flag, part, at_least));
   }
   return counts;
+}
+
+std::uint64_t parse_seed(const std::string& flag, const std::string& text) {
+  constexpr std::uint64_t kLargest = std::numeric_limits<std::uint64_t>::max();
+  std::uint64_t seed = 0;
+  const char* last = text.data() + text.size();
+  const auto [end, error] = std::from_chars(text.data(), last, seed);
+  require(error == std::errc() && end == last, "{} takes a whole number in 0 ... {}, got '{}'",
+          flag, kLargest, text);
+  return seed;
 }
 
 Seconds parse_seconds(const std::string& flag, const std::string& text, Seconds at_least) {

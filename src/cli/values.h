@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -10,8 +11,12 @@
 // Values of flags. All throw ConfigError that names the flag, what it takes and what it got.
 namespace daso {
 
-int parse_count(const std::string& flag, const std::string& text, int at_least);
+int parse_count(const std::string& flag, const std::string& text, int at_least,
+                int at_most = std::numeric_limits<int>::max());
 std::vector<int> parse_counts(const std::string& flag, const std::string& text, int at_least);
+
+// Of random numbers: all that 64 bits hold.
+std::uint64_t parse_seed(const std::string& flag, const std::string& text);
 
 // A decimal number of seconds of at least `at_least`.
 Seconds parse_seconds(const std::string& flag, const std::string& text, Seconds at_least);

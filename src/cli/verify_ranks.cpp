@@ -10,6 +10,7 @@
 #include "cli/ranks.h"
 #include "cli/verify_training.h"
 #include "daso/base/error.h"
+#include "daso/comm/message_of.h"
 #include "daso/comm/rendezvous.h"
 
 namespace daso {
@@ -93,7 +94,7 @@ Verdict join_and_verify(const WorldOptions& options, const VerifyFlags& flags,
   } catch (const PeerError&) {
     throw;
   } catch (const std::exception& error) {
-    world.abandon(error.what());
+    world.abandon(message_of(error));
     throw;
   }
 }

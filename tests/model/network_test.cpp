@@ -328,6 +328,34 @@ TEST(Transformer, RefusesHeadsThatDoNotShareTheEmbedding) {
   expect_in("the model's layers must lie in 1 ... 65536, asked for 0", refusal(options));
 }
 
+// Of images of 32x32 a resnet for photographs makes one pixel: with one example BatchNorm has one
+// value per channel, which LibTorch refuses in training.
+TEST(Network, OfOnePixelIsRefusedForASingleExample) {
+  const auto is_refused = [](const NetworkOptions& options) {
+    try {
+      check_single_example(options);
+    } catch (const ConfigError& error) {
+      expect_in("give --batch-size 2 or more", error.what());
+      return true;
+    }
+    return false;
+  };
+  for (const NetworkOptions& options : smallest_networks()) {
+    const auto network = seeded(options);
+    network->train();
+    bool fails = false;
+    try {
+      network->forward(images_for(options, 1));
+    } catch (const c10::Error&) {
+      fails = true;
+    }
+    EXPECT_EQ(is_refused(options), fails) << options.name;
+  }
+  EXPECT_TRUE(is_refused({.name = "resnet34"}));
+  EXPECT_FALSE(is_refused({.name = "resnet34", .height = 33}));
+  EXPECT_FALSE(is_refused({.name = "resnet34", .width = 33}));
+}
+
 TEST(Network, RefusesNumbersThatMakeNoSense) {
   expect_in("the model's channels must lie in 1 ... 65536, asked for 0", refusal({.channels = 0}));
   expect_in("height must lie in", refusal({.name = "mlp", .height = -1}));

@@ -96,6 +96,17 @@ class Breadth(unittest.TestCase):
         done = daso("eval", run, "--data", "synthetic", "--skip-bad-images", code=2)
         self.assertIn("--skip-bad-images changes nothing here", done.stderr)
 
+    def test_a_model_of_images_keeps_the_names_of_its_classes(self):
+        images, run = self.folder / "images", str(self.folder / "run")
+        daso("make", "images", str(images), "--classes", "2", "--train", "8", "--val", "4", "--size", "16")
+        data = ["--data", f"images:{images},size=8"]
+        self.train("run", *data, "--model", "mlp", "--batch-size", "4", "--epochs", "1", *TWO_NODES)
+        daso("eval", run)
+        for part in ("train", "val"):
+            (images / part / "class000").rename(images / part / "other")
+        done = daso("eval", run, code=2)
+        self.assertIn(f"{data[1]} has class 'class001' where {run} was trained with 'class000'", done.stderr)
+
     def test_precisions_learn_alike(self):
         accuracy = {}
         for precision in ("fp32", "bf16", "fp16"):

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daso/train/checkpoint.h"
+#include "daso/train/checkpoint_writer.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
 #include <fstream>
+#include <functional>
 #include <optional>
 #include <random>
 
@@ -53,8 +54,33 @@ class GoingOn : public testing::Test {
 TEST_F(GoingOn, WithAnotherNumberOfRanksIsFromAnEpochsBeginning) {
   EXPECT_EQ(train(from(8, first_), {.nodes = {"a", "a", "b", "b"}})[0].epochs, 3);
   const TrainOptions options = from(12, second_);
-  EXPECT_THAT(refusal(options, {.nodes = {"a", "a", "b", "b"}}),
-              HasSubstr("can only go on from the beginning of an epoch"));
+  const std::string said = refusal(options, {.nodes = {"a", "a", "b", "b"}});
+  EXPECT_THAT(said, HasSubstr("can only go on from the beginning of an epoch"));
+  EXPECT_THAT(said, HasSubstr("in the middle of epoch 2 by 2 nodes with 1,1 ranks, this run has 2 "
+                              "nodes with 2,2 ranks"));
+}
+
+// The message names the checkpoint and the flags that may be wrong.
+TEST_F(GoingOn, NeedsTheStateThatItsFlagsAskFor) {
+  const auto said = [&](const std::function<void(TrainOptions&)>& change) {
+    TrainOptions options = from(8, first_);
+    change(options);
+    const std::string message = refusal(options);
+    EXPECT_THAT(message, HasSubstr(options.resume_from.string() + " does not fit this run"));
+    return message;
+  };
+  EXPECT_THAT(said([](TrainOptions& o) { o.optimizer.name = "lars"; }),
+              HasSubstr("--optimizer lars --precision fp32"));
+  EXPECT_THAT(said([](TrainOptions& o) { o.precision = Precision::kFp16; }),
+              HasSubstr("--optimizer sgd --precision fp16"));
+  EXPECT_THAT(said([](TrainOptions& o) { o.optimizer.ema = 0.9; }), HasSubstr("--ema 0.9"));
+  EXPECT_THAT(said([](TrainOptions& o) {
+                o.freeze = {"fc1", "fc2.bias"};
+              }),
+              HasSubstr("--freeze fc1,fc2.bias"));
+  // Too few numbers to change the padded size.
+  EXPECT_THAT(said([](TrainOptions& o) { o.freeze = {"fc3.bias"}; }),
+              HasSubstr("other parameters were frozen"));
 }
 
 // An epoch has 8 steps on 2 ranks and 4 on 4, which count their steps anew: 12 and 16.
@@ -134,6 +160,28 @@ TEST(Checkpoint, OfNodesThatDifferIsForTheirStrategyAlone) {
   options.strategy = "daso";
   EXPECT_THAT(refusal(options), HasSubstr("was written by --strategy node, this run has daso"));
   options.strategy = "node";
+  EXPECT_THAT(refusal(options, {.nodes = {"a", "a", "b", "b"}}),
+              HasSubstr("go on with as many as it had"));
+  EXPECT_EQ(train(options)[0].epochs, 2);
+}
+
+// No shape tells the number of heads.
+TEST(Checkpoint, OfATransformerGoesOnWithItsSizes) {
+  const ScratchFolder folder;
+  std::ofstream(folder.path() / "text") << std::string(1200, 'a');
+  TrainOptions options = small_run(folder.path() / "run");
+  options.data = fmt::format("text:{},length=16", (folder.path() / "text").string());
+  options.model = "transformer";
+  options.embedding = 16;
+  options.batch_size = 4;
+  options.epochs = 1;
+  train(options);
+  options.epochs = 2;
+  options.resume = true;
+  options.heads = 2;
+  EXPECT_THAT(refusal(options), HasSubstr("was trained with --layers 2 --embedding 16 --heads 4, "
+                                          "this run has --layers 2 --embedding 16 --heads 2"));
+  options.heads = 4;
   EXPECT_EQ(train(options)[0].epochs, 2);
 }
 
@@ -266,6 +314,29 @@ TEST_F(HangingDisk, IsLeftToItselfAfterAnError) {
   });
 }
 
+// A pipe that nobody writes to stands for a file on a disk that hangs.
+TEST(Checkpoint, IsNotWaitedForWithoutALimit) {
+  const ScratchFolder folder;
+  const fs::path checkpoint = folder.path() / "step-000000001";
+  fs::create_directories(checkpoint);
+  const fs::path manifest = checkpoint / "manifest.json";
+  EXPECT_EQ(::mkfifo(manifest.c_str(), 0600), 0);
+  constexpr Seconds kLimit{0.2};
+  const auto refusal = [](const auto& read) -> std::string {
+    try {
+      read();
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_THAT(refusal([&] { read_manifest(checkpoint, kLimit); }),
+              HasSubstr("reading " + manifest.string() + " is not done after 0.2 s"));
+  EXPECT_THAT(refusal([&] { newest_checkpoint(folder.path(), kLimit); }),
+              HasSubstr("looking for checkpoints in " + folder.path().string() + " is not done"));
+  std::ofstream(manifest) << "{";  // those that were left to themselves end
+}
+
 // Whatever is in a manifest: it is understood, or refused with a ConfigError that names it.
 TEST(Checkpoint, DamagedManifestsAreUnderstoodOrRefused) {
   const ScratchFolder folder;
@@ -297,6 +368,7 @@ TEST(Checkpoint, DamagedManifestsAreUnderstoodOrRefused) {
     } catch (const ConfigError& error) {
       ++refused;
       EXPECT_THAT(error.what(), HasSubstr(checkpoint.string()));
+      EXPECT_THAT(error.what(), testing::Not(HasSubstr("json.exception")));
     }
   }
   EXPECT_GT(refused, 1000);

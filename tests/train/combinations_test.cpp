@@ -34,7 +34,7 @@ TEST_P(Combinations, LearnAndGoOn) {
   const std::int64_t an_epoch = uneven == Uneven::kDrop ? 331 / batch : (331 + batch - 1) / batch;
   EXPECT_EQ(done[0].steps, 3 * an_epoch);
   EXPECT_EQ(done[0].epochs, 3);
-  EXPECT_LT(done[0].train_loss, 2.4);  // 2.3 is what knows nothing
+  EXPECT_LT(done[0].train_loss, 2.25);  // 2.3 is what knows nothing
 
   const ScratchFolder rest;
   TrainOptions resumed = options;

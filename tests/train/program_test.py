@@ -146,6 +146,30 @@ class Program(unittest.TestCase):
                     "--ranks-per-node", "1")
         self.assertIn("going on with 2 ranks on 2 nodes from the beginning of epoch 5", done.stderr)
 
+    def test_keeps_the_flags_of_its_checkpoints(self):
+        """Not those of an attempt to go on that came to nothing."""
+        self.train("run", epochs=1)
+        run = self.folder / "run"
+        config = (run / "config.toml").read_text()
+        daso("train", "--resume", "--out", str(run), "--epochs", "3", "--lr", "1e30", code=1)
+        self.assertEqual((run / "config.toml").read_text(), config)
+        daso("train", "--resume", "--out", str(run), "--seed", "7")  # all epochs are done
+        self.assertEqual((run / "config.toml").read_text(), config)
+        done = daso("train", "--resume", "--out", str(run), "--epochs", "2", "--nodes", "1")
+        self.assertIn("going on with 2 ranks on 1 nodes", done.stderr)
+        self.assertIn("epochs = 2\n", (run / "config.toml").read_text())
+        done = daso("train", "--resume", "--out", str(run), "--epochs", "3", "--ranks-per-node", "2,1")
+        self.assertIn("going on with 3 ranks on 2 nodes", done.stderr)
+        done = daso("train", "--resume", "--out", str(run), "--epochs", "4", "--nodes", "1")
+        self.assertIn("going on with 2 ranks on 1 nodes", done.stderr)
+
+    def test_goes_on_elsewhere_with_a_checkpoint_there(self):
+        """Also where nothing is left to do."""
+        self.train("run", epochs=1)
+        copy = self.folder / "copy"
+        daso("train", "--resume", str(self.folder / "run/checkpoints/step-000000008"), "--out", str(copy))
+        daso("eval", str(copy), "--data", JOB[1])
+
     def test_goes_on_with_another_schedule_of_the_rate(self):
         """What the run has for the one before does not count."""
         self.train("run", epochs=1)
@@ -154,6 +178,22 @@ class Program(unittest.TestCase):
         daso("train", "--resume", "--out", str(self.folder / "run"), "--epochs", "2", "--lr-schedule", "constant")
         self.assertIn('lr-schedule = "constant"', config.read_text())
         self.assertNotIn("lr-end", config.read_text())
+
+    def test_says_how_to_go_on_with_a_run(self):
+        """A run's folder is none of a checkpoint."""
+        self.train("run", epochs=1)
+        run = self.folder / "run"
+        self.assertIn(f"--resume --out {run} goes on", daso("train", "--resume", str(run), code=2).stderr)
+
+    def test_goes_on_without_the_model_that_it_began_with(self):
+        self.train("first", epochs=1)
+        self.export("first")
+        model, run = self.folder / "first.safetensors", self.folder / "run"
+        self.train("run", "--init", str(model), epochs=1)
+        self.assertIn(f'init = "{model}"', (run / "config.toml").read_text())
+        resume = ["train", "--resume", "--out", str(run), "--epochs", "2"]
+        model.unlink()
+        self.assertIn("going on with step 8", daso(*resume).stdout)
 
     def test_draws_a_bar_on_a_terminal(self):
         """Also where a launcher stands between the ranks and the terminal."""
@@ -299,6 +339,9 @@ print('equal', len(names))
         self.assertIn("resnet20", daso("train", "--model", "resnet21", code=2).stderr)
         self.assertIn("--wire", daso("train", *JOB, "--strategy", "sync", "--wire", "int8",
                                      "--out", str(self.folder / "x"), code=2).stderr)
+        for out in ["/dev/null", "/proc/x"]:
+            said = daso("train", *JOB, "--out", out, code=2).stderr
+            self.assertIn(f"--out {out}: the folder cannot be made: ", said)
         self.assertIn("no-such-folder", daso("eval", "no-such-folder", code=2).stderr)
 
 

@@ -117,6 +117,25 @@ TEST(RateOptions, BaseRateIsScaledAndWhereTheWarmupBegins) {
   EXPECT_DOUBLE_EQ(course_of(options, 1, 10).rate(0), 0.0125);
 }
 
+TEST(RateOptions, BaseRateCountsTheRanksThatTrainOneModel) {
+  const Topology topology = Topology::from_names({"a", "a", "a", "b", "b"});
+  TrainOptions options;
+  options.base_lr = 0.1;
+  options.batch_size = 64;
+  const auto peak = [&](const char* strategy) {
+    options.strategy = strategy;
+    return peak_of(options, ranks_of_a_model(options, topology));
+  };
+  EXPECT_DOUBLE_EQ(peak("none"), 0.1 * 64 / 256);
+  EXPECT_DOUBLE_EQ(peak("node"), 0.1 * 3 * 64 / 256);
+  for (const char* strategy : {"sync", "local", "daso"}) {
+    EXPECT_DOUBLE_EQ(peak(strategy), 0.1 * 5 * 64 / 256);
+  }
+  options.strategy = "node";
+  const Course course = course_of(options, 3, 10);
+  EXPECT_EQ(resolved(options, course, topology).lr, 0.1 * 3 * 64 / 256);
+}
+
 TEST(RateOptions, WhatIsResolvedGivesTheSameRates) {
   TrainOptions step;
   step.base_lr = 0.1;

@@ -36,6 +36,7 @@ void expect_same(const ModelInput& found, const ModelInput& expected) {
   EXPECT_EQ(found.normalisation.mean, expected.normalisation.mean);
   EXPECT_EQ(found.normalisation.deviation, expected.normalisation.deviation);
   EXPECT_EQ(found.vocabulary, expected.vocabulary);
+  EXPECT_EQ(found.class_names, expected.class_names);
 }
 
 TEST(SavedInput, ComesBackFromAFile) {
@@ -45,6 +46,30 @@ TEST(SavedInput, ComesBackFromAFile) {
   bytes.vocabulary.clear();
   bytes.classes = 256;
   expect_same(through_a_file(bytes), bytes);
+  ModelInput named = image_input();
+  named.class_names = {"a", "b c", "\xc3\xa4", "d,e", "f", "g", "h"};
+  expect_same(through_a_file(named), named);
+}
+
+std::string refusal(const std::vector<std::string>& trained,
+                    const std::vector<std::string>& found) {
+  ModelInput input = image_input();
+  input.class_names = trained;
+  try {
+    require_same_classes("runs/mine", input, "images:DIR", found);
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(SavedInput, RefusesOtherClassesByTheFirstThatDiffers) {
+  EXPECT_EQ(refusal({"ant", "bee", "cat"}, {"ant", "bee", "cat"}), "");
+  EXPECT_NE(refusal({"ant", "bee", "cat"}, {"ant", "cat", "dog"})
+                .find("--data images:DIR has class 'cat' where runs/mine was trained with 'bee'"),
+            std::string::npos);
+  EXPECT_EQ(refusal({}, {"ant", "bee"}), "");  // older checkpoints have none
+  EXPECT_EQ(refusal({"ant", "bee"}, {}), "");
 }
 
 // Files that were written when all inputs were images.

@@ -2,6 +2,7 @@
 #include "daso/train/trainer.h"
 
 #include <ATen/ATen.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -10,6 +11,8 @@
 #include <thread>
 
 #include "daso/base/error.h"
+#include "daso/model/safetensors.h"
+#include "daso/train/saved_model.h"
 #include "run_ranks.h"
 #include "runs.h"
 #include "scratch_folder.h"
@@ -18,6 +21,7 @@ namespace daso::test {
 namespace {
 
 namespace fs = std::filesystem;
+using testing::HasSubstr;
 
 struct Kind {
   std::string strategy;
@@ -183,6 +187,60 @@ TEST(Trainer, NamesTheRankThatWasLate) {
   }
 }
 
+// Files of its own on each node, say, of which one copy is not complete.
+TEST(Trainer, RefusesDataThatDiffersBetweenRanks) {
+  const ScratchFolder folder;
+  const std::vector<std::pair<std::string, std::string>> others = {
+      {"train=255,test=64,size=8,channels=1", "rank 1 has 255 examples to train with"},
+      {"train=256,test=63,size=8,channels=1", "63 to test with"},
+      {"train=256,test=64,size=8,channels=1,seed=2", "mean"}};
+  for (const auto& [other, said] : others) {
+    run_ranks({.ranks = 2, .nodes = {"a", "b"}}, [&, other = other, said = said](World& world) {
+      TrainOptions options = small_run(folder.path());
+      if (world.rank() == 1) options.data = "synthetic:" + other;
+      try {
+        Trainer trainer(world, options);
+        ADD_FAILURE() << "rank " << world.rank() << " has noticed nothing";
+      } catch (const ConfigError& error) {
+        EXPECT_THAT(error.what(), HasSubstr("--data is not the same on all ranks: rank 0 has 256"));
+        EXPECT_THAT(error.what(), HasSubstr(said));
+      }
+    });
+  }
+}
+
+// Of parameters that train and of those that are frozen.
+TEST(Trainer, BeginsWithTheModelThatRankZeroWasGiven) {
+  const ScratchFolder folder;
+  TrainOptions options = small_run(folder.path());
+  options.epochs = 1;
+  train(options);
+  const State first = load_saved(folder.path(), {}).tensors;
+  State second = first;
+  for (auto& [name, tensor] : second) tensor = tensor + 1;
+  const fs::path file = folder.path() / "first.safetensors";
+  const fs::path stale = folder.path() / "stale.safetensors";
+  write_tensors(file, first);
+  write_tensors(stale, second);
+  run_ranks({.ranks = 2, .nodes = {"a", "b"}}, [&](World& world) {
+    TrainOptions own = small_run(folder.path());
+    own.strategy = "sync";
+    own.freeze = {"fc1"};
+    own.init = world.rank() == 0 ? file : stale;
+    const Trainer trainer(world, own);
+    for (const auto& [name, tensor] : trainer.model().named_parameters()) {
+      EXPECT_TRUE(at::equal(tensor, first.at(name))) << name << " of rank " << world.rank();
+    }
+  });
+}
+
+TEST(Summary, HasNothingOfAnEpochThatWasNotOver) {
+  for (const char* name : {"train_loss", "test_loss", "test_accuracy"}) {
+    EXPECT_THAT(text_of(Summary{.epochs = 1}), HasSubstr(name));
+    EXPECT_THAT(text_of(Summary{.epochs = 0}), testing::Not(HasSubstr(name)));
+  }
+}
+
 TEST(Trainer, SaysThatARunHasDiverged) {
   const ScratchFolder folder;
   TrainOptions options = small_run(folder.path());
@@ -213,6 +271,18 @@ TEST(Trainer, FrozenParametersStayAsTheyAre) {
   options.freeze = {"fc"};  // not a whole word
   options.out = folder.path() / "other";
   EXPECT_THROW(train(options), ConfigError);
+}
+
+TEST(Trainer, RefusesToFreezeAllByTheNamesThatUsersKnow) {
+  const ScratchFolder folder;
+  TrainOptions options = small_run(folder.path());
+  options.freeze = {"fc1", "fc2", "fc3"};
+  try {
+    train(options);
+    ADD_FAILURE() << "not refused";
+  } catch (const ConfigError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("--freeze fc1,fc2,fc3 leaves nothing of model 'mlp'"));
+  }
 }
 
 TEST(Trainer, AccumulationEqualsALargerBatch) {
@@ -264,6 +334,35 @@ TEST(Options, TextsOfEveryAreUnderstoodOrRefused) {
        {"", "steps", "0steps", "-1steps", "5", "5 steps", "5step", "1.5epochs"}) {
     EXPECT_THROW(parse_every("--f", wrong), ConfigError) << wrong;
   }
+}
+
+TEST(Options, ThatTakeNoDataToRefuseAreRefusedWithoutIt) {
+  const auto refusal = [](const auto& change) -> std::string {
+    TrainOptions options;
+    change(options);
+    try {
+      validate(options);
+    } catch (const ConfigError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(refusal([](TrainOptions&) {}), "");
+  EXPECT_THAT(refusal([](TrainOptions& o) { o.momentum = 1; }),
+              HasSubstr("--momentum must be in 0 ... below 1, got 1"));
+  EXPECT_THAT(refusal([](TrainOptions& o) { o.momentum = -0.5; }), HasSubstr("got -0.5"));
+  const auto nesterov = [](TrainOptions& o) {
+    o.momentum = 0;
+    o.optimizer.nesterov = true;
+  };
+  EXPECT_THAT(refusal(nesterov), HasSubstr("--nesterov needs a --momentum above 0"));
+  const auto heads = [](TrainOptions& o) {
+    o.model = "transformer";
+    o.heads = 3;
+  };
+  EXPECT_THAT(refusal(heads), HasSubstr("128 is no multiple of 3 heads"));
+  EXPECT_THAT(refusal([](TrainOptions& o) { o.loader_threads = 1025; }),
+              HasSubstr("--loader-threads must be in 1 ... 1024, got 1025"));
 }
 
 TEST(Options, PresetsAreOverriddenPartByPart) {

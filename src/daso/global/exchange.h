@@ -18,8 +18,7 @@ namespace daso {
 // An exchange of parameters between nodes in the background (algorithm.md 3, 4 and 6).
 //
 //   start   the training thread takes a snapshot
-//   work    the exchange thread encodes its difference to the anchor, sends it, averages the
-//   segment
+//   work    the exchange thread encodes its difference to the anchor, sends it, averages the part
 //           it owns, gathers the answer; training goes on meanwhile
 //   merge   the training thread waits for the answer if it is not there yet, and applies it
 //

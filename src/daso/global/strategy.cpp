@@ -29,25 +29,6 @@ void validate(const StrategyOptions& options) {
           options.bucket_elements);
 }
 
-// Rank 0's copy becomes everybody's.
-void spread_model(World& world, const FlatModel& model) {
-  Communicator& all = world.everyone();
-  const auto spread = [&](const at::Tensor& tensor) {
-    all.broadcast(tensor, 0).wait(world.limit());
-  };
-  spread(model.parameters());
-  spread(model.buffers());
-  const at::NoGradGuard no_grad;
-  for (const at::Tensor& tensor : model.others()) {
-    // Of any layout and type, bool included, which does not travel itself.
-    const bool logical = tensor.scalar_type() == at::kBool;
-    const at::Tensor copy =
-        tensor.to(logical ? at::kChar : tensor.scalar_type()).contiguous().clone();
-    spread(copy);
-    tensor.copy_(copy);
-  }
-}
-
 void warn(const World& world, const Optimizer& optimizer, const StrategyOptions& options) {
   if (options.name != "daso" || world.rank() != 0) return;
   const Risks risks{.nodes = world.topology().nodes(),
@@ -80,6 +61,24 @@ StrategyOptions options_of(const Preset& preset, const Course& course) {
       .warmup = preset.warmup_epochs.value_or(warmup_epochs_until(peak.step, course.batches)),
       .cooldown = preset.cooldown_epochs};
   return options;
+}
+
+void spread_model(World& world, const FlatModel& model) {
+  Communicator& all = world.everyone();
+  const auto spread = [&](const at::Tensor& tensor) {
+    all.broadcast(tensor, 0).wait(world.limit());
+  };
+  spread(model.parameters());
+  spread(model.buffers());
+  const at::NoGradGuard no_grad;
+  for (const at::Tensor& tensor : model.others()) {
+    // Of any layout and type, bool included, which does not travel itself.
+    const bool logical = tensor.scalar_type() == at::kBool;
+    const at::Tensor copy =
+        tensor.to(logical ? at::kChar : tensor.scalar_type()).contiguous().clone();
+    spread(copy);
+    tensor.copy_(copy);
+  }
 }
 
 std::unique_ptr<Strategy> make_strategy(World& world, FlatModel& model, Optimizer& optimizer,

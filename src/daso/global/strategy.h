@@ -82,6 +82,9 @@ class Strategy {
 // none, node, sync, local, daso
 std::vector<std::string> strategy_names();
 
+// Rank 0's parameters and buffers become everybody's, frozen ones as well.
+void spread_model(World& world, const FlatModel& model);
+
 // Throws ConfigError where the options do not hold. Makes the groups it needs, and gives all ranks
 // rank 0's parameters and buffers (not `none`, which communicates nothing). All is borrowed.
 // Rank 0 prints what is known to cost accuracy to standard error.

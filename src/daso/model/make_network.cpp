@@ -22,6 +22,10 @@ struct Entry {
   bool text = false;
 };
 
+// Of images up to this height and width the resnets for photographs, whose smallest input it is,
+// leave one pixel.
+constexpr int kOnePixel = 32;
+
 template <int kBlocks>
 std::shared_ptr<Network> small_resnet(const NetworkOptions& options) {
   return make_small_resnet(options, kBlocks);
@@ -92,15 +96,6 @@ void check_image(const Entry& entry, const NetworkOptions& options) {
       entry.name, entry.smallest, options.height, options.width, fitting(smaller));
 }
 
-void check_sizes(const TransformerSizes& sizes) {
-  check_range("layers", sizes.layers, 1);
-  check_range("embedding", sizes.embedding, 1);
-  check_range("heads", sizes.heads, 1);
-  require(sizes.embedding % sizes.heads == 0,
-          "the heads share the embedding equally: {} is no multiple of {} heads", sizes.embedding,
-          sizes.heads);
-}
-
 }  // namespace
 
 std::vector<std::string> network_names() {
@@ -117,6 +112,26 @@ void check_dropout(const std::string& name, double chance) {
   require(chance >= 0 && chance < 1, "--dropout must be in 0 ... below 1, got {}", chance);
   require(chance == 0 || entry_of(name).attention,
           "--dropout changes nothing here: it is for --model transformer and vit-tiny");
+}
+
+void check_sizes(const TransformerSizes& sizes) {
+  check_range("layers", sizes.layers, 1);
+  check_range("embedding", sizes.embedding, 1);
+  check_range("heads", sizes.heads, 1);
+  require(sizes.embedding % sizes.heads == 0,
+          "the heads share the embedding equally: {} is no multiple of {} heads", sizes.embedding,
+          sizes.heads);
+}
+
+void check_single_example(const NetworkOptions& options) {
+  const bool one_pixel = entry_of(options.name).smallest == kOnePixel &&
+                         std::max(options.height, options.width) <= kOnePixel;
+  require(
+      !one_pixel,
+      "--batch-size 1 leaves the last BatchNorm of model '{}' one value per channel, since images "
+      "of {}x{} become one pixel there, and it needs more in training; give --batch-size 2 or "
+      "more, or larger images",
+      options.name, options.height, options.width);
 }
 
 std::shared_ptr<Network> make_network(const NetworkOptions& options) {

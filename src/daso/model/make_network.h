@@ -31,6 +31,13 @@ std::string usual_optimizer(const std::string& name);
 // Throws ConfigError for a chance outside 0 ... below 1 and for a network that has no dropout.
 void check_dropout(const std::string& name, double chance);
 
+// Throws ConfigError for sizes that make no sense, and heads that do not share the embedding.
+void check_sizes(const TransformerSizes& sizes);
+
+// For batches of one example. Throws ConfigError where BatchNorm then has one value per channel, of
+// which there are no statistics in training.
+void check_single_example(const NetworkOptions& options);
+
 // Parameters come from LibTorch's default generator; what dropout draws does not, see dropout.h.
 // Throws ConfigError for an unknown name (with the nearest one) and for an input that is too small
 // for the network or not of its kind.

@@ -2,13 +2,11 @@
 #pragma once
 
 #include <filesystem>
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "daso/base/disk.h"
-#include "daso/base/worker.h"
+#include "daso/base/seconds.h"
 #include "daso/comm/world.h"
 #include "daso/model/state.h"
 
@@ -36,50 +34,13 @@ struct RunState {
   State own;
 };
 
-// Writes checkpoints in the background while training goes on. One that cannot be written (a disk
-// that is full, or hangs) leaves the one before as it is, and the run goes on with a warning.
-class CheckpointWriter {
- public:
-  // The world is borrowed. All ranks make theirs together.
-  CheckpointWriter(World& world, std::filesystem::path folder, int keep);
-  // One that is being written, after an error, is left to itself after a second.
-  ~CheckpointWriter();
-
-  // Takes the state over and returns; waits if the one before is not written yet. All ranks call it
-  // at the same step.
-  void write(RunState state);
-  // Waits until all is on disk, or the disk's time is over. Throws Error if the last one could not
-  // be written.
-  void finish();
-
- private:
-  struct Part {
-    std::string name;
-    std::int64_t bytes = 0;
-    std::uint64_t checksum = 0;
-  };
-  void write_all(const std::shared_ptr<const RunState>& state);
-  void begin(const std::filesystem::path& folder);
-  void write_own(const std::shared_ptr<const RunState>& state, Seconds limit,
-                 std::vector<Part>& own);
-  std::vector<Part> collect(const std::vector<Part>& own, Seconds limit);
-  void publish(const RunState& state, const std::vector<Part>& parts);
-  void take_back(const std::filesystem::path& folder, const std::vector<Part>& own);
-  void remove_old();
-  Seconds moment() const;
-
-  World& world_;
-  const std::filesystem::path folder_;
-  const int keep_;
-  Communicator& ranks_;
-  std::string failure_;  // of the last one; empty: none
-  Disk disk_;            // of the folder
-  Worker worker_;        // last: it uses all of the above
-};
+// What follows throws Error where the disk does not answer within the limit.
+inline constexpr Seconds kReadLimit{300};
 
 // The complete checkpoint in a folder of checkpoints that is farthest in its run. Throws
 // ConfigError for a manifest that is damaged.
-std::optional<std::filesystem::path> newest_checkpoint(const std::filesystem::path& folder);
+std::optional<std::filesystem::path> newest_checkpoint(const std::filesystem::path& folder,
+                                                       Seconds limit = kReadLimit);
 
 struct Manifest {
   RunPlace place;
@@ -95,14 +56,19 @@ struct Manifest {
   std::vector<Part> parts;
 };
 // Throws ConfigError naming the file.
-Manifest read_manifest(const std::filesystem::path& checkpoint);
+Manifest read_manifest(const std::filesystem::path& checkpoint, Seconds limit = kReadLimit);
 
-// A part, checked against the manifest. Throws ConfigError naming a file that is damaged.
+// A part, checked against the manifest. Throws ConfigError naming a file that is damaged. A large
+// one has more time.
 State read_part(const std::filesystem::path& checkpoint, const Manifest& manifest,
-                const std::string& name);
+                const std::string& name, Seconds limit = kReadLimit);
+
+// All tensors of a safetensors file. Throws ConfigError naming it. A large one has more time.
+State read_model(const std::filesystem::path& path, Seconds limit = kReadLimit);
 
 // What a rank goes on with. Another number of ranks or nodes may go on from the beginning of an
-// epoch, when all ranks are equal; `own` then is what rank 0 had, without its part of an exchange.
+// epoch, when all ranks are equal (but for `none` and `node`); `own` then is what rank 0 had,
+// without its part of an exchange.
 RunState read_checkpoint(const std::filesystem::path& checkpoint, const World& world);
 
 }  // namespace daso

@@ -69,8 +69,12 @@ void validate(const TrainOptions& options) {
   at_least("--epochs", options.epochs, 1);
   at_least("--batch-size", options.batch_size, 1);
   at_least("--accumulate", options.accumulate, 1);
-  at_least("--threads", options.threads, 1);
-  at_least("--loader-threads", options.loader_threads, 1);
+  const auto threads = [](const char* flag, int value) {
+    require(value >= 1 && value <= kMostThreads, "{} must be in 1 ... {}, got {}", flag,
+            kMostThreads, value);
+  };
+  threads("--threads", options.threads);
+  threads("--loader-threads", options.loader_threads);
   at_least("--keep", options.keep, 1);
   const auto positive = [](const char* flag, const std::optional<double>& value) {
     require(!value || (std::isfinite(*value) && *value > 0), "{} must be above 0, got {}", flag,
@@ -106,6 +110,7 @@ void validate(const TrainOptions& options) {
   check_dropout(options.model, options.dropout);
   require(options.model == "transformer" || !(options.layers || options.embedding || options.heads),
           "--layers, --embedding or --heads changes nothing here: it is for --model transformer");
+  if (options.model == "transformer") check_sizes(transformer_sizes(options));
   rate_options(options, 1, 1);  // whatever the number of ranks and steps
   optimizer_options(options);
   validate_strategy(options);
@@ -122,6 +127,15 @@ TransformerSizes transformer_sizes(const TrainOptions& options) {
           .heads = options.heads.value_or(usual.heads)};
 }
 
+std::vector<std::string> idle_optimizer_flags(const std::string& optimizer) {
+  std::vector<std::string> names;
+  if (has_moments(optimizer)) names.emplace_back("momentum");
+  if (optimizer != "lars") names.emplace_back("trust");
+  if (optimizer != "sgd") names.emplace_back("nesterov");
+  if (optimizer == "lars" || optimizer == "lamb") names.emplace_back("no-decay-norm-bias");
+  return names;
+}
+
 OptimizerOptions optimizer_options(const TrainOptions& options) {
   OptimizerOptions result = options.optimizer;
   result.name = optimizer_name(options);
@@ -133,8 +147,11 @@ OptimizerOptions optimizer_options(const TrainOptions& options) {
   require(!options.trust || lars, "--trust changes nothing here: it is for --optimizer lars");
   require(!options.momentum || !adam,
           "--momentum changes nothing here: it is for --optimizer sgd and lars");
+  require(result.momentum >= 0 && result.momentum < 1,
+          "--momentum must be in 0 ... below 1, got {}", result.momentum);
   require(!result.nesterov || result.name == "sgd",
           "--nesterov changes nothing here: it is for --optimizer sgd");
+  require(!result.nesterov || result.momentum > 0, "--nesterov needs a --momentum above 0");
   require(result.decay_all || !(lars || result.name == "lamb"),
           "--no-decay-norm-bias changes nothing here: {} never decays norms and biases",
           result.name);
@@ -145,7 +162,7 @@ OptimizerOptions optimizer_options(const TrainOptions& options) {
 
 TrainOptions resolved(const TrainOptions& options, const Course& course, const Topology& topology) {
   TrainOptions all = options;
-  resolve_rate(all, topology.ranks(), course.batches);
+  resolve_rate(all, ranks_of_a_model(options, topology), course.batches);
   const OptimizerOptions optimizer = optimizer_options(options);
   all.optimizer.name = optimizer.name;
   all.weight_decay = optimizer.weight_decay;

@@ -104,6 +104,8 @@ void validate(const TrainOptions& options);
 
 // The flags, without their dashes, of other schedules of the learning rate than this one.
 std::vector<std::string> idle_rate_flags(RateKind kind);
+// Of other optimizers.
+std::vector<std::string> idle_optimizer_flags(const std::string& optimizer);
 // Of other strategies; of other schedules of the exchanges; those that a preset has values for.
 std::vector<std::string> idle_strategy_flags(const std::string& strategy);
 std::vector<std::string> idle_schedule_flags(ScheduleKind schedule);
@@ -111,6 +113,10 @@ std::vector<std::string> preset_flags();
 
 // Takes back what the strategy has no use for.
 void drop_idle_strategy_flags(TrainOptions& options);
+
+// The ranks whose samples train one model: all, with `node` those of the first node, with `none`
+// one. --base-lr is scaled by them.
+int ranks_of_a_model(const TrainOptions& options, const Topology& topology);
 
 // The peak of the learning rate, for a number of ranks.
 double peak_of(const TrainOptions& options, int ranks);

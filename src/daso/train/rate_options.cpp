@@ -74,6 +74,12 @@ std::vector<std::string> idle_rate_flags(RateKind kind) {
   return names;
 }
 
+int ranks_of_a_model(const TrainOptions& options, const Topology& topology) {
+  if (options.strategy == "none") return 1;
+  if (options.strategy != "node") return topology.ranks();
+  return static_cast<int>(topology.ranks_of(0).size());
+}
+
 double peak_of(const TrainOptions& options, int ranks) {
   if (!options.base_lr) return options.lr.value_or(usual_peak(optimizer_name(options)));
   constexpr double kBaseBatch = 256;

@@ -3,12 +3,13 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <iterator>
 
 #include "daso/base/error.h"
+#include "daso/base/text.h"
 #include "daso/model/flat_model.h"
 #include "daso/model/network.h"
-#include "daso/model/safetensors.h"
 #include "daso/optim/ema.h"
 #include "daso/train/checkpoint.h"
 
@@ -18,10 +19,11 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::int64_t kNumbersBeforeTexts = 4;  // of a shape, when all inputs were images
+constexpr char kBetweenNames = '\0';             // which no name of a folder can hold
 
 std::vector<float> floats_in(const State& state, const std::string& name) {
   const at::Tensor values = tensor_in(state, name).to(at::kFloat).contiguous();
-  const float* first = values.const_data_ptr<float>();
+  const auto* first = values.const_data_ptr<float>();
   return {first, first + values.numel()};
 }
 
@@ -35,8 +37,20 @@ void take_average(State& tensors, const State& all, const fs::path& checkpoint) 
 
 std::vector<std::int64_t> integers_in(const State& state, const std::string& name) {
   const at::Tensor values = tensor_in(state, name).to(at::kLong).contiguous();
-  const std::int64_t* first = values.const_data_ptr<std::int64_t>();
+  const auto* first = values.const_data_ptr<std::int64_t>();
   return {first, first + values.numel()};
+}
+
+// A state holds tensors only: the names become their bytes.
+at::Tensor bytes_of(const std::vector<std::string>& names) {
+  const std::string text = join(names, std::string_view(&kBetweenNames, 1));
+  return at::tensor(std::vector<std::uint8_t>(text.begin(), text.end()), at::kByte);
+}
+
+std::vector<std::string> names_in(const at::Tensor& saved) {
+  const at::Tensor values = saved.to(at::kByte).contiguous();
+  const auto* first = values.const_data_ptr<std::uint8_t>();
+  return split(std::string(first, first + values.numel()), kBetweenNames);
 }
 
 TransformerSizes sizes_in(const std::vector<std::int64_t>& numbers) {
@@ -62,6 +76,8 @@ ModelInput input_of(const Dataset& data, const Normalisation& normalisation,
   if (input.shape.kind == InputKind::kText) {
     input.vocabulary = as_text(data).vocabulary();
     input.transformer = transformer;
+  } else {
+    input.class_names = as_images(data).class_names();
   }
   return input;
 }
@@ -79,6 +95,7 @@ State state_of(const ModelInput& input) {
     state["vocabulary"] = at::tensor(input.vocabulary, at::kLong);
     state["transformer"] = at::tensor({sizes.layers, sizes.embedding, sizes.heads}, at::kLong);
   }
+  if (!input.class_names.empty()) state["class_names"] = bytes_of(input.class_names);
   return state;
 }
 
@@ -98,7 +115,19 @@ ModelInput input_in(const State& state) {
     input.vocabulary = integers_in(state, "vocabulary");
     input.transformer = sizes_in(integers_in(state, "transformer"));
   }
+  // Older checkpoints have none, and data without names.
+  if (state.contains("class_names")) input.class_names = names_in(state.at("class_names"));
   return input;
+}
+
+void require_same_classes(const std::string& model, const ModelInput& trained,
+                          const std::string& data, const std::vector<std::string>& found) {
+  const auto [learned, here] = std::ranges::mismatch(trained.class_names, found);
+  if (learned == trained.class_names.end() || here == found.end()) return;
+  throw ConfigError(
+      fmt::format("--data {} has class '{}' where {} was trained with '{}': classes count in the "
+                  "order of their names; give its folders the names that they had in training",
+                  data, *here, model, *learned));
 }
 
 SavedModel load_saved(const fs::path& path, const Choice& choice) {
@@ -115,7 +144,7 @@ SavedModel load_saved(const fs::path& path, const Choice& choice) {
     const fs::path file = path / "best.safetensors";
     require(fs::exists(file), "{} does not exist; --best is for runs with --keep-best",
             file.string());
-    saved.tensors = read_tensors(file).tensors;
+    saved.tensors = read_model(file);
     return saved;
   }
   saved.tensors = section(all, "model.");

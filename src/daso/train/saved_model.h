@@ -22,6 +22,7 @@ struct ModelInput {
   int classes = 0;
   Normalisation normalisation;           // empty for texts
   std::vector<std::int64_t> vocabulary;  // of a text of characters; empty: bytes, or images
+  std::vector<std::string> class_names;  // of images; empty: they have none, or are not known
   TransformerSizes transformer;          // of a text
 };
 
@@ -29,6 +30,11 @@ ModelInput input_of(const Dataset& data, const Normalisation& normalisation,
                     const TransformerSizes& transformer);
 State state_of(const ModelInput& input);
 ModelInput input_in(const State& state);
+
+// Refuses data with another class where the model has learned this one; both are called as given.
+// Names that only one of them has say nothing.
+void require_same_classes(const std::string& model, const ModelInput& trained,
+                          const std::string& data, const std::vector<std::string>& found);
 
 // A model as a run left it.
 struct SavedModel {

@@ -58,6 +58,9 @@ std::string text_of(const Summary& s) {
                  {"late", late_of(s.late)},
                  {"exit", s.exit},
                  {"out", s.out}};
+  if (s.epochs == 0) {
+    for (const char* name : {"train_loss", "test_loss", "test_accuracy"}) report.erase(name);
+  }
   if (s.bad_images) report["bad_images"] = *s.bad_images;
   return report.dump(2) + "\n";
 }

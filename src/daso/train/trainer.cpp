@@ -2,18 +2,13 @@
 #include "daso/train/trainer.h"
 
 #include <ATen/ATen.h>
-#include <ATen/Parallel.h>
 
 #include <cmath>
-#include <mutex>
 
-#include "daso/base/cpu.h"
 #include "daso/base/error.h"
-#include "daso/model/batch_norm.h"
+#include "daso/comm/message_of.h"
 #include "daso/model/dropout.h"
-#include "daso/model/freeze.h"
 #include "daso/model/network.h"
-#include "daso/model/safetensors.h"
 #include "daso/optim/clip.h"
 #include "daso/optim/ema.h"
 #include "daso/train/loss.h"
@@ -21,54 +16,6 @@
 
 namespace daso {
 namespace {
-
-constexpr int kEvaluationBatch = 256;
-
-std::shared_ptr<Network> network_for(const TrainOptions& options, const Dataset& data) {
-  // Ranks that are threads share LibTorch's generator.
-  static std::mutex mutex;
-  const std::lock_guard lock(mutex);
-  at::manual_seed(options.seed);
-  const InputShape shape = data.shape();
-  auto network = make_network({.name = options.model,
-                               .text = shape.kind == InputKind::kText,
-                               .channels = shape.channels,
-                               .height = shape.height,
-                               .width = shape.width,
-                               .classes = data.classes(),
-                               .transformer = transformer_sizes(options),
-                               .dropout = options.dropout});
-  freeze(*network, options.freeze);
-  return network;
-}
-
-LoaderOptions loader_options(const TrainOptions& options,
-                             const std::shared_ptr<const Dataset>& data, const World& world) {
-  return {.shard = {.examples = data->size(),
-                    .ranks = world.size(),
-                    .batch_size = options.batch_size * options.accumulate,
-                    .uneven = options.uneven,
-                    .seed = options.seed},
-          .rank = world.rank(),
-          .threads = options.loader_threads,
-          .augment = options.augment,
-          .normalisation = normalisation_of(data)};
-}
-
-TrainOptions checked(const TrainOptions& options) {
-  require(options.precision != Precision::kBf16 || !bf16_traps(),
-          "bf16 would end this process by an illegal instruction: the processor advertises AMX, "
-          "which does not work here; call cap_instruction_sets() at the beginning of main, or set "
-          "{}={}",
-          kCap, kCappedTo);
-  return options;
-}
-
-// The ranks that train one model together: they are evaluated together.
-Communicator& team_of(World& world, const std::string& strategy) {
-  if (strategy == "none") return world.group({world.rank()}, fmt::format("rank {}", world.rank()));
-  return strategy == "node" ? world.node_group() : world.everyone();
-}
 
 // What a run does. An error is told to the other ranks at once: leaving the run waits for what it
 // has in the background, and they would wait for this rank meanwhile.
@@ -79,56 +26,12 @@ auto told(World& world, const Act& act) {
   } catch (const PeerError&) {
     throw;
   } catch (const std::exception& error) {
-    world.abandon(error.what());
+    world.abandon(message_of(error));
     throw;
   }
 }
 
 }  // namespace
-
-Trainer::Body::Body(World& the_world, const TrainOptions& the_options)
-    : world(the_world),
-      options(checked(the_options)),
-      data(open_data(options.data, {.skip_bad_images = options.skip_bad_images})),
-      network(network_for(options, *data.train)),
-      model(network),
-      optimizer(make_optimizer(model, optimizer_options(options))),
-      loading(loader_options(options, data.train, world)),
-      loader(data.train, loading),
-      rate(rate_options(options, world.size(), loader.batches())),
-      course(course_of(options, world.size(), loader.batches())),
-      strategy(make_strategy(world, model, *optimizer,
-                             strategy_options(options, course, world.topology().nodes()))),
-      team(team_of(world, options.strategy)),
-      test_part(data.test, {.batch_size = kEvaluationBatch,
-                            .rank = team.rank(),
-                            .ranks = team.size(),
-                            .threads = options.loader_threads,
-                            .normalisation = loading.normalisation}),
-      control(world),
-      checkpoints(world, options.out / "checkpoints", options.keep),
-      lateness(static_cast<std::size_t>(world.size())) {
-  at::set_num_threads(options.threads);
-  if (options.precision == Precision::kFp16) scaler.emplace();
-  if (options.sync_batchnorm) share_batch_norm();
-  if (options.trace) trace.emplace(world);  // before an exchange in flight is taken up
-  if (options.resume) resume();
-  // A run that goes on has no need of what it began with, which may be gone.
-  if (!resumed && !options.init.empty()) model.load(read_tensors(options.init).tensors);
-}
-
-// In a group of its own: gradients travel at the same time.
-void Trainer::Body::share_batch_norm() {
-  Communicator& node = world.group(world.topology().ranks_of(world.node()),
-                                   fmt::format("statistics of {}", world.node()));
-  const int layers = share_statistics(*network, [this, &node](const at::Tensor& values) {
-    const TimedSpan span(world.timeline(), Track::kWaiting, "statistics", place.step,
-                         statistics_wait);
-    node.all_reduce(values, Reduce::kSum).wait(world.limit());
-  });
-  require(layers > 0, "--sync-batchnorm changes nothing here: model '{}' has no BatchNorm",
-          options.model);
-}
 
 bool Trainer::Body::advance(const OnProgress& on_progress) {
   if (place.epoch >= course.epochs || stopping) return false;
@@ -249,9 +152,9 @@ void Trainer::Body::end_epoch(int epoch, const OnProgress& on_progress) {
 // Of the averaged parameters, where there are any; what is kept as the best is what was evaluated.
 void Trainer::Body::evaluate_epoch(int epoch) {
   std::optional<Swapped> averaged;
-  if (const at::Tensor average = optimizer->average(); average.defined()) {
-    strategy->settle();
-    averaged.emplace(model, average);
+  if (options.optimizer.ema) {
+    strategy->settle();  // an agreement may be at work on the average
+    averaged.emplace(model, optimizer->average());
   }
   {
     const TimedSpan span(world.timeline(), Track::kEvaluation, "evaluation", epoch,
@@ -322,6 +225,7 @@ TrainOptions Trainer::options() const {
   return resolved(body_->options, body_->course, body_->world.topology());
 }
 bool Trainer::finished() const { return body_->place.epoch >= body_->course.epochs; }
+bool Trainer::has_saved() const { return body_->has_saved; }
 std::optional<RunPlace> Trainer::resumed() const {
   return body_->resumed ? std::optional(body_->place) : std::nullopt;
 }

@@ -49,8 +49,9 @@ class Trainer {
   Trainer(World& world, const TrainOptions& options);
   ~Trainer();
 
-  // Trains until the last epoch, or until a signal says stop; what it returns is the same on all
-  // ranks but for its exit code. `on_progress` is called after every step on rank 0.
+  // Trains until the last epoch, or until a signal says stop. What rank 0 gets is the run's: times
+  // and exit code are each rank's own, and with `none` and `node` losses are, too. `on_progress` is
+  // called after every step on rank 0.
   Summary run(const OnProgress& on_progress, const InterruptedBy& interrupted);
 
   // The same in pieces, so that several runs can take turns on one world: one epoch, or what is
@@ -62,7 +63,8 @@ class Trainer {
 
   const FlatModel& model() const;
   TrainOptions options() const;  // with everything given that counts
-  bool finished() const;         // the checkpoint gone on from was that of a finished run
+  bool finished() const;         // no epoch is left
+  bool has_saved() const;        // it has begun to write a checkpoint
   std::optional<RunPlace> resumed() const;
 
  private:

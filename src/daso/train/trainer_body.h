@@ -12,7 +12,7 @@
 #include "daso/metrics/trace.h"
 #include "daso/model/flat_model.h"
 #include "daso/optim/loss_scaler.h"
-#include "daso/train/checkpoint.h"
+#include "daso/train/checkpoint_writer.h"
 #include "daso/train/control.h"
 #include "daso/train/tally.h"
 #include "daso/train/time_budget.h"
@@ -23,10 +23,12 @@ namespace daso {
 struct ModelInput;
 class Network;
 
-// What a Trainer has: the loop in trainer.cpp, what a checkpoint keeps in trainer_state.cpp, what
-// people see in trainer_progress.cpp.
+// What a Trainer has: its beginning in trainer_setup.cpp, the loop in trainer.cpp, what a
+// checkpoint keeps in trainer_state.cpp, what people see in trainer_progress.cpp.
 struct Trainer::Body {
   Body(World& the_world, const TrainOptions& the_options);
+  void share_batch_norm();
+  void begin_with(const std::filesystem::path& file);
 
   // The loop.
   bool advance(const OnProgress& on_progress);
@@ -39,7 +41,6 @@ struct Trainer::Body {
   void end_epoch(int epoch, const OnProgress& on_progress);
   void evaluate_epoch(int epoch);
   void agree_on_scale();
-  void share_batch_norm();
   bool checkpoint_due(const When& when);
   Wish own_wish() const;
   double worked();
@@ -48,7 +49,9 @@ struct Trainer::Body {
   ModelInput input() const;
   void checkpoint(RunPlace at);
   std::optional<std::filesystem::path> chosen_checkpoint();
+  bool is_ours(const std::filesystem::path& checkpoint) const;
   void resume();
+  void take_up(const State& from, bool same_strategy);
   void keep_if_best();
 
   // What people see.
@@ -85,6 +88,7 @@ struct Trainer::Body {
   RunPlace place;  // the step to go on with
   RunPlace saved;  // that of the newest checkpoint; a run's beginning needs none
   bool resumed = false;
+  bool has_saved = false;  // a checkpoint, or has begun to
   bool stopping = false;
   Tally tally;
 

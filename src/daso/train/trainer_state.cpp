@@ -4,7 +4,9 @@
 #include <cstdio>
 #include <tuple>
 
+#include "daso/base/checksum.h"
 #include "daso/base/error.h"
+#include "daso/base/text.h"
 #include "daso/comm/gather_text.h"
 #include "daso/model/safetensors.h"
 #include "daso/train/saved_model.h"
@@ -14,6 +16,8 @@ namespace daso {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr const char* kTrained = "trained";
 
 // Its own copy of each.
 State copies_of(const State& tensors) {
@@ -27,6 +31,43 @@ bool makes_nodes_equal(const std::string& strategy) {
   return strategy == "sync" || strategy == "local" || strategy == "daso";
 }
 
+// What decides which state a run needs.
+std::string state_flags(const TrainOptions& options) {
+  std::string flags = fmt::format("--optimizer {} --precision {}", optimizer_name(options),
+                                  name_of(options.precision));
+  if (options.optimizer.ema) flags += fmt::format(" --ema {}", *options.optimizer.ema);
+  if (!options.freeze.empty()) flags += " --freeze " + join(options.freeze, ",");
+  return flags;
+}
+
+// The parameters that are not frozen, a checksum of each name. Flat tensors hold them side by side:
+// with others frozen their numbers would belong to others, and their sizes might not tell.
+at::Tensor trained_names(const FlatModel& model) {
+  std::vector<std::int64_t> names;
+  for (const FlatSpan& span : model.parameter_spans()) {
+    names.push_back(static_cast<std::int64_t>(checksum_of(std::as_bytes(std::span(span.name)))));
+  }
+  return at::tensor(names, at::kLong);
+}
+
+std::string flags_of(const TransformerSizes& sizes) {
+  return fmt::format("--layers {} --embedding {} --heads {}", sizes.layers, sizes.embedding,
+                     sizes.heads);
+}
+
+// Refuses a checkpoint whose numbers would mean something else in this run, though all shapes fit.
+void require_same_input(const std::string& checkpoint, const ModelInput& trained,
+                        const std::string& data, const ModelInput& here) {
+  require(trained.vocabulary == here.vocabulary,
+          "{} was trained on a text of other tokens than --data {}: a text must have the same "
+          "vocabulary; tokens=bytes fits every text",
+          checkpoint, data);
+  require_same_classes(checkpoint, trained, data, here.class_names);
+  require(trained.transformer == here.transformer,
+          "{} was trained with {}, this run has {}: go on with those that it was trained with",
+          checkpoint, flags_of(trained.transformer), flags_of(here.transformer));
+}
+
 }  // namespace
 
 ModelInput Trainer::Body::input() const {
@@ -37,6 +78,7 @@ void Trainer::Body::checkpoint(RunPlace at) {
   const TimedSpan span(world.timeline(), Track::kCheckpoint, "take", at.step, spent.checkpoint);
   last_checkpoint = Clock::now();
   saved = at;
+  has_saved = true;
   RunState state{
       .place = at, .batches = course.batches, .model = options.model, .strategy = options.strategy};
   strategy->settle();
@@ -46,6 +88,7 @@ void Trainer::Body::checkpoint(RunPlace at) {
   add_section(trained, "optimizer.", optimizer->state());
   if (scaler) add_section(trained, "scaler.", scaler->state());
   add_section(state.common, "input.", state_of(input()));
+  state.common[kTrained] = trained_names(model);
   add_section(state.own, "model.", copies_of(model.named_buffers()));
   add_section(state.own, "strategy.", strategy->state());
   add_section(state.own, "run.", state_of(tally));
@@ -57,7 +100,7 @@ void Trainer::Body::checkpoint(RunPlace at) {
 // must be the newest.
 std::optional<fs::path> Trainer::Body::chosen_checkpoint() {
   const auto newest = newest_checkpoint(options.out / "checkpoints");
-  const auto chosen = options.resume_from.empty() ? newest : std::optional(options.resume_from);
+  auto chosen = options.resume_from.empty() ? newest : std::optional(options.resume_from);
   const std::vector<std::string> choices =
       gather_text(world.everyone(), chosen ? chosen->string() : "none", world.limit());
   for (std::size_t rank = 1; rank < choices.size(); ++rank) {
@@ -76,16 +119,20 @@ std::optional<fs::path> Trainer::Body::chosen_checkpoint() {
   return chosen;
 }
 
+// Another run's checkpoint is not this one's newest.
+bool Trainer::Body::is_ours(const fs::path& checkpoint) const {
+  std::error_code problem;  // a folder that is not there yet
+  return fs::equivalent(checkpoint / "..", options.out / "checkpoints", problem);
+}
+
 void Trainer::Body::resume() {
   const std::optional<fs::path> folder = chosen_checkpoint();
   if (!folder) return;
   const RunState state = read_checkpoint(*folder, world);
   require(state.model == options.model, "{} is of a {}, this run has --model {}", folder->string(),
           state.model, options.model);
-  require(input_in(section(state.common, "input.")).vocabulary == input().vocabulary,
-          "{} was trained on a text of other tokens than --data {}: a text must have the same "
-          "vocabulary; tokens=bytes fits every text",
-          folder->string(), options.data);
+  require_same_input(folder->string(), input_in(section(state.common, "input.")), options.data,
+                     input());
   const std::int64_t batches = state.batches > 0 ? state.batches : course.batches;
   require(
       state.place.batch == 0 || (batches == course.batches && state.place.batch < course.batches),
@@ -97,24 +144,40 @@ void Trainer::Body::resume() {
           "{} was written by --strategy {}, this run has {}: another strategy can only go on from "
           "the beginning of an epoch of sync, local or daso, when all nodes are equal",
           folder->string(), state.strategy, options.strategy);
+  require(!state.other_ranks || state.strategy.empty() || makes_nodes_equal(state.strategy),
+          "{} was written by --strategy {} on another number of ranks or nodes, whose models "
+          "differ: go on with as many as it had",
+          folder->string(), state.strategy);
   if (state.other_ranks && world.rank() == 0) {
-    fmt::print(
-        stderr,
-        "daso: {} was written by another number of ranks or nodes; going on with {} ranks on "
-        "{} nodes from the beginning of epoch {}\n",
-        folder->string(), world.size(), world.topology().nodes(), state.place.epoch + 1);
+    fmt::print(stderr,
+               "daso: warning: {} was written by another number of ranks or nodes; going on with "
+               "{} ranks on {} nodes from the beginning of epoch {}\n",
+               folder->string(), world.size(), world.topology().nodes(), state.place.epoch + 1);
   }
   State all = state.common;
   all.insert(state.own.begin(), state.own.end());
-  model.load(section(all, "model."));
-  optimizer->load_state(section(all, "optimizer."));
-  if (scaler) scaler->load_state(section(all, "scaler."));
-  if (same_strategy) strategy->load_state(section(all, "strategy."));
+  try {
+    take_up(all, same_strategy);
+  } catch (const ConfigError& error) {
+    throw ConfigError(fmt::format(
+        "{} does not fit this run, which has {}: {}; go on with the flags that it was written with",
+        folder->string(), state_flags(options), error.what()));
+  }
   place = state.place;
   place.step = place.epoch * course.batches + place.batch;
-  saved = place;
-  tally = tally_in(section(all, "run."));
+  if (is_ours(*folder)) saved = place;
   resumed = true;
+}
+
+void Trainer::Body::take_up(const State& from, bool same_strategy) {
+  const auto trained = from.find(kTrained);  // older checkpoints have none
+  require(trained == from.end() || at::equal(trained->second, trained_names(model)),
+          "other parameters were frozen");
+  model.load(section(from, "model."));
+  optimizer->load_state(section(from, "optimizer."));
+  if (scaler) scaler->load_state(section(from, "scaler."));
+  if (same_strategy) strategy->load_state(section(from, "strategy."));
+  tally = tally_in(section(from, "run."));
 }
 
 void Trainer::Body::keep_if_best() {
