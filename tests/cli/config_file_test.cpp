@@ -64,6 +64,11 @@ TEST(ConfigFile, DoesNotHoldAgainstFlagsWhatTheyReplace) {
   EXPECT_EQ(options_after(saved, {"--lr-schedule", "polynomial"}).lr_end, 0.05);
   EXPECT_EQ(options_after(saved, {"--epochs", "9"}).lr_end, 0.05);
   EXPECT_FALSE(options_after(saved, {"--base-lr", "0.2"}).lr);
+  EXPECT_FALSE(options_after("base-lr = 0.1\n", {"--lr", "0.2"}).base_lr);
+  const std::string sgd = "optimizer = \"sgd\"\nmomentum = 0.8\nnesterov = true\n";
+  EXPECT_FALSE(options_after(sgd, {"--optimizer", "adamw"}).momentum);
+  EXPECT_FALSE(options_after(sgd, {"--optimizer", "lars"}).optimizer.nesterov);
+  EXPECT_EQ(options_after(sgd, {"--optimizer", "lars"}).momentum, 0.8);
   EXPECT_FALSE(options_after(saved, {"--lr-warmup-epochs", "0"}).lr_start);
   EXPECT_FALSE(options_after(saved, {"--schedule", "rate"}).patience);
   EXPECT_EQ(options_after(saved, {"--schedule", "plateau"}).patience, 3);
@@ -79,6 +84,36 @@ TEST(ConfigFile, DoesNotHoldAgainstFlagsWhatTheyReplace) {
       options_after("exchange = \"rotating\"\nwire = \"fp32\"\n", {"--wire", "int8"}).exchange);
   // What is given now is held against them.
   EXPECT_THROW(options_after(saved, {"--lr-schedule", "constant", "--lr-end", "0.1"}), ConfigError);
+}
+
+TEST(ConfigFile, TakesListsInEitherForm) {
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(options_after("no-decay = [\"fc1\", \"fc2\"]\n").optimizer.no_decay,
+            (Names{"fc1", "fc2"}));
+  EXPECT_EQ(options_after("freeze = \"fc1,fc2\"\n").freeze, (Names{"fc1", "fc2"}));
+  EXPECT_EQ(options_after("lr-schedule = \"step\"\nlr-steps = [2, 4.5]\n").lr_steps,
+            (std::vector<double>{2, 4.5}));
+}
+
+TEST(ConfigFile, SaysWhereItIsNotUnderstood) {
+  const auto refusal = [](const std::string& text) -> std::string {
+    try {
+      options_after(text);
+    } catch (const ConfigError& error) {
+      return error.what();
+    }
+    return "not refused";
+  };
+  using testing::HasSubstr;
+  EXPECT_THAT(
+      refusal("[train]\nlr = 0.1\n"),
+      HasSubstr(": line 1: expected key = value, found '[train]'; this file has no sections"));
+  EXPECT_THAT(refusal("lr 0.1\n"), HasSubstr(": line 1: expected key = value, found 'lr 0.1'"));
+  EXPECT_THAT(refusal("lr = 0.1\nepochs 5\n"),
+              HasSubstr(": line 2: expected key = value, found 'epochs 5'"));
+  EXPECT_THAT(refusal("resume = true\n"), HasSubstr("give --resume on the command line"));
+  EXPECT_THAT(refusal("epochs = [1, 2]\n"), HasSubstr("'epochs' takes one value, got 2: 1, 2"));
+  EXPECT_THAT(refusal("epochs = []\n"), HasSubstr("epochs"));
 }
 
 // Whatever is in the file: it is understood, or refused with a ConfigError.

@@ -71,6 +71,28 @@ TEST(Program, MistakesEndWithTwoAndTheNearestRightWord) {
       {{"bench", "comm", "--nodes", "2", "--nodes", "2"}, "given once", "daso bench comm"},
       {{"bench", "comm", "--interface", "none0"}, "there are: ", "daso bench comm"},
       {{"bench", "comm", "--", "x"}, "only 'daso run' takes --", "daso bench comm"},
+      {{"train", "--loader-threads", "100000"},
+       "--loader-threads takes a whole number in 1 ... 1024, got '100000'",
+       "daso train"},
+      {{"train", "--threads", "1025"}, "in 1 ... 1024, got '1025'", "daso train"},
+      {{"eval", "run", "--loader-threads", "1025"}, "in 1 ... 1024, got '1025'", "daso eval"},
+      {{"train", "--seed", "-1"}, "--seed takes a whole number in 0 ...", "daso train"},
+      {{"train", "--seed=-1"}, "--seed takes a whole number in 0 ...", "daso train"},
+      {{"compare", "--seed", "abc"}, "--seed takes a whole number in 0 ...", "daso compare"},
+      {{"make", "text", "/proc/x", "--seed", "-1"},
+       "--seed takes a whole number in 0 ...",
+       "daso make text"},
+      {{"bench", "step", "--seed", "99999999999999999999"},
+       "got '99999999999999999999'",
+       "daso bench step"},
+      {{"make", "images", "/proc/x"},
+       "make images /proc/x: the folder cannot be made: ",
+       "daso make images"},
+      {{"make", "images", "/proc/x", "--size", "100000"},
+       "--size takes a whole number in 8 ... 2048, got '100000'",
+       "daso make images"},
+      {{"export", "run", "--to", "/"}, "--to /: is a folder; name the file", "daso export"},
+      {{"report", "run", "--to", "/"}, "--to /: is a folder; name the file", "daso report"},
       {{"run", "program"}, "write the program after --", "daso run"},
       {{"run", "--nodes", "2"}, "needs a program after --", "daso run"},
   };
@@ -96,6 +118,27 @@ TEST(Program, HelpAndVersionEndWell) {
   const Result version = daso({"--version"});
   EXPECT_EQ(version.code, 0);
   EXPECT_TRUE(version.output.starts_with("daso "));
+}
+
+// What ./daso does is told once, by the program's own help.
+TEST(Program, HelpOfACommandNamesItsPage) {
+  const std::vector<std::pair<std::vector<std::string>, std::string>> pages = {
+      {{"train"}, "docs/training.md"},      {{"eval"}, "docs/training.md"},
+      {{"export"}, "docs/training.md"},     {{"report"}, "docs/report.md"},
+      {{"top"}, "docs/tracing.md"},         {{"make"}, "docs/data.md"},
+      {{"make", "images"}, "docs/data.md"}, {{"make", "text"}, "docs/data.md"},
+      {{"bench"}, "docs/measuring.md"},     {{"bench", "comm"}, "docs/measuring.md"},
+      {{"compare"}, "docs/comparing.md"},   {{"schedule"}, "docs/schedules.md"},
+      {{"verify"}, "docs/verify.md"},
+  };
+  for (const auto& [command, page] : pages) {
+    std::vector<std::string> words = command;
+    words.emplace_back("--help");
+    const Result help = daso(words);
+    EXPECT_EQ(help.code, 0);
+    EXPECT_TRUE(contains(help.output, page)) << help.output;
+    EXPECT_FALSE(contains(help.output, "./daso test")) << help.output;
+  }
 }
 
 TEST(Program, CommandsKeepTheNamesOfTheirFlags) {

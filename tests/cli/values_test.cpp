@@ -28,11 +28,30 @@ TEST(Values, CountsAreWholeNumbersFromTheLeastOn) {
   }
 }
 
+TEST(Values, CountsMayHaveAMost) {
+  EXPECT_EQ(parse_count("--threads", "1024", 1, 1024), 1024);
+  for (const char* text : {"0", "1025", "x"}) {
+    EXPECT_EQ(refusal([&] { parse_count("--threads", text, 1, 1024); }),
+              fmt::format("--threads takes a whole number in 1 ... 1024, got '{}'", text));
+  }
+}
+
 TEST(Values, ListsOfCountsHaveNoGaps) {
   EXPECT_EQ(parse_counts("--ranks-per-node", "3,1,2", 1), (std::vector<int>{3, 1, 2}));
   EXPECT_NE(refusal([] { parse_counts("--ranks-per-node", "3,,2", 1); }), "");
   EXPECT_NE(refusal([] { parse_counts("--ranks-per-node", "3,1,", 1); }), "");
   EXPECT_NE(refusal([] { parse_counts("--ranks-per-node", "", 1); }), "");
+}
+
+TEST(Values, SeedsAreWholeNumbersOf64Bits) {
+  EXPECT_EQ(parse_seed("--seed", "0"), 0U);
+  EXPECT_EQ(parse_seed("--seed", "18446744073709551615"), 18446744073709551615U);
+  for (const char* text :
+       {"", "-1", "18446744073709551616", "99999999999999999999", "abc", "1.5"}) {
+    EXPECT_EQ(
+        refusal([&] { parse_seed("--seed", text); }),
+        fmt::format("--seed takes a whole number in 0 ... 18446744073709551615, got '{}'", text));
+  }
 }
 
 TEST(Values, SecondsAreDecimalAndFinite) {
