@@ -19,7 +19,7 @@ Worker::Worker(const std::string& name)
   ::pthread_setname_np(thread_.native_handle(), name.substr(0, kLongestName).c_str());
 }
 
-Worker::~Worker() = default;  // the thread is asked to stop and joined
+Worker::~Worker() = default;  // the thread is asked to stop when nothing is left, and joined
 
 void Worker::post(Task task) {
   {
@@ -48,7 +48,7 @@ double Worker::busy_seconds() {
 
 void Worker::work(const std::stop_token& stop) {
   std::unique_lock lock(mutex_);
-  while (changed_.wait(lock, stop, [this] { return !tasks_.empty(); }) && !stop.stop_requested()) {
+  while (changed_.wait(lock, stop, [this] { return !tasks_.empty(); })) {
     const Task task = std::move(tasks_.front());
     tasks_.pop_front();
     busy_ = true;

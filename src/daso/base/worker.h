@@ -21,7 +21,8 @@ class Worker {
   explicit Worker(const std::string& name);
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
-  // Drops what has not begun and waits for the task that has: tasks must end by themselves.
+  // Does what was given before, and waits for it: other ranks have been given the same and wait for
+  // this one. So tasks must end by themselves.
   ~Worker();
 
   void post(Task task);
