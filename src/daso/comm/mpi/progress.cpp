@@ -22,6 +22,10 @@ std::chrono::nanoseconds thread_time() {
 // A test that finds nothing to do costs 1.0 to 1.5 us, one that moves data more.
 constexpr std::chrono::microseconds kBusyTest{2};
 
+// Whoever waits for an operation calls the roll when its limit is over, and tells who is missing.
+// This is how long it may take; then nobody is waiting, or the roll could not be called.
+constexpr Seconds kRollCall{5};
+
 // Turns an error that nobody can mend here into the end of the process.
 [[noreturn]] void leave_with(const std::string& name, const PeerError& error, int rank) {
   leave_as_lost(fmt::format("{} over mpi failed on rank {}: {}", name, rank, error.what()));
@@ -60,7 +64,7 @@ Progress::~Progress() {
 }
 
 void Progress::enqueue(Task task) {
-  const Deadline deadline(task.limit);
+  const Deadline deadline(task.limit + kRollCall);
   {
     const std::lock_guard lock(mutex_);
     limit_ = std::max(limit_, task.limit);
