@@ -18,20 +18,27 @@ const Words kByDaso = {DASO_PROGRAM, "run", "--ranks-per-node", "3", "--backend"
 const Words kByMpirun = {
     "mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-n", "3"};
 
-Process probe(Words launcher, const Words& faults, const std::string& limit) {
-  launcher.emplace_back(DASO_FAULT_PROBE);
-  launcher.emplace_back("40");  // rounds
+struct Job {
+  std::string limit = "60";
+  std::string rounds = "40";
+};
+
+Process probe(Words launcher, const Words& faults, const Job& job = {}) {
+  launcher.insert(launcher.end(), {DASO_FAULT_PROBE, job.rounds});
   launcher.insert(launcher.end(), faults.begin(), faults.end());
-  return Process(launcher, {{"DASO_TEST_TIMEOUT", limit}, {"DASO_TEST_BACKEND", "mpi"}});
+  return Process(launcher, {{"DASO_TEST_TIMEOUT", job.limit}, {"DASO_TEST_BACKEND", "mpi"}});
 }
 
+// In the middle of the job, and before the ranks' first group is made.
 TEST(FaultsOnMpi, AStoppedRankIsNamedWhenTheLimitIsOver) {
-  Process launcher = probe(kByDaso, {"1", "before", "stop"}, "2");
-  EXPECT_EQ(launcher.wait(Seconds(30)).code, kExitPeer);
-  const std::string shown = launcher.standard_error();
-  const std::size_t named = shown.find("'everyone': rank 1 (");
-  ASSERT_NE(named, std::string::npos) << shown;
-  EXPECT_NE(shown.find("did not answer the roll call", named), std::string::npos) << shown;
+  for (const char* rounds : {"40", "1"}) {
+    Process launcher = probe(kByDaso, {"1", "before", "stop"}, {.limit = "2", .rounds = rounds});
+    EXPECT_EQ(launcher.wait(Seconds(30)).code, kExitPeer);
+    const std::string shown = launcher.standard_error();
+    const std::size_t named = shown.find("'everyone': rank 1 (");
+    ASSERT_NE(named, std::string::npos) << shown;
+    EXPECT_NE(shown.find("did not answer the roll call", named), std::string::npos) << shown;
+  }
 }
 
 // The others are inside MPI or wait for the rank; it must wait for none of them.
@@ -39,7 +46,7 @@ TEST(FaultsOnMpi, ARankThatCannotJoinSaysWhyAndEndsTheJobAtOnce) {
   for (const Words& launcher : {kByDaso, kByMpirun}) {
     for (const char* rank : {"0", "1"}) {
       SCOPED_TRACE(launcher.front() + ", rank " + rank);
-      Process job = probe(launcher, {rank, "join", "device"}, "60");
+      Process job = probe(launcher, {rank, "join", "device"});
       EXPECT_EQ(job.wait(Seconds(30)).code, kExitConfig);
       EXPECT_NE(job.standard_error().find("daso: there is no network device 'nowhere' here"),
                 std::string::npos)
@@ -51,7 +58,7 @@ TEST(FaultsOnMpi, ARankThatCannotJoinSaysWhyAndEndsTheJobAtOnce) {
 TEST(FaultsOnMpi, RanksThatDoNotFitEndTheJobAtOnce) {
   for (const Words& launcher : {kByDaso, kByMpirun}) {
     SCOPED_TRACE(launcher.front());
-    Process job = probe(launcher, {"1", "join", "config"}, "60");
+    Process job = probe(launcher, {"1", "join", "config"});
     EXPECT_EQ(job.wait(Seconds(30)).code, kExitConfig);
     EXPECT_NE(job.standard_error().find("does not fit rank 0: the configuration differs"),
               std::string::npos)

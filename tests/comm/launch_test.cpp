@@ -143,6 +143,15 @@ TEST(Launch, EndsAStoppedRankAfterAnotherFailed) {
   for (const pid_t rank : job.process_numbers(2)) EXPECT_TRUE(gone(rank));
 }
 
+// It may be at its end for a while, with a checkpoint that is being written.
+TEST(Launch, WaitsForTheRankThatHadTheCause) {
+  Launched job(Launched::script({"--ranks", "2"},
+                                "[ $RANK = 1 ] && { echo 'daso: lost peer: rank 0' >&2; exit 3; }; "
+                                "sleep 1.5; echo 'daso: the cause' >&2; exit 2"));
+  EXPECT_EQ(job.wait(), 2);
+  EXPECT_NE(job.error().find("daso: the cause\n"), std::string::npos) << job.error();
+}
+
 TEST(Launch, GoesOnWithoutALostRankIfAskedTo) {
   Launched job(Launched::script({"--ranks", "2", "--keep", "1"},
                                 "[ $RANK = 1 ] && kill -9 $$; sleep 1.5; echo done"));

@@ -13,11 +13,15 @@
 namespace daso {
 namespace {
 
+void flush_output() {
+  std::cout.flush();
+  std::fflush(nullptr);
+}
+
 // Ends the process without destructors: those of a world that is not at peace would wait for
 // operations that nobody else takes part in any more.
 [[noreturn]] void exit_now(int code) {
-  std::cout.flush();
-  std::fflush(nullptr);
+  flush_output();
   std::_Exit(code);
 }
 
@@ -42,6 +46,8 @@ int rank_main(const WorldOptions& options, const std::function<int(World&)>& bod
     World world = World::join(options);
     try {
       const int code = body(world);
+      flush_output();  // mpirun ends the others at once when a rank has ended with another code
+                       // than 0
       world.leave();
       if (code == kExitOk) return code;
       exit_now(code);

@@ -45,13 +45,15 @@ CheckpointWriter::CheckpointWriter(World& world, fs::path folder, int keep)
 CheckpointWriter::~CheckpointWriter() { disk_.give_up(); }
 
 void CheckpointWriter::write(RunState state) {
-  worker_.wait();
+  settle();
   worker_.post(
       [this, shared = std::make_shared<const RunState>(std::move(state))] { write_all(shared); });
 }
 
+void CheckpointWriter::settle() { worker_.wait(); }
+
 void CheckpointWriter::finish() {
-  worker_.wait();
+  settle();
   if (!failure_.empty()) throw Error(failure_);
 }
 
@@ -87,8 +89,9 @@ void CheckpointWriter::write_all(const std::shared_ptr<const RunState>& state) {
   take_back(folder, own);
 }
 
-// For what takes a healthy disk no time: meanwhile the other ranks may wait for this one.
-Seconds CheckpointWriter::moment() const { return world_.limit() / 2; }
+// For what takes a healthy disk no time. The others may wait for rank 0 while it does up to three
+// such things.
+Seconds CheckpointWriter::moment() const { return world_.limit() / 4; }
 
 // A run that counts its steps anew may write where a checkpoint is. Nobody writes before that one
 // is none any more: a kill must not leave its manifest with other parts.

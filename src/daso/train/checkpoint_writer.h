@@ -25,8 +25,9 @@ class CheckpointWriter {
   // Takes the state over and returns; waits if the one before is not written yet. All ranks call it
   // at the same step.
   void write(RunState state);
-  // Waits until all is on disk, or the disk's time is over. Throws Error if the last one could not
-  // be written.
+  // Waits until all is on disk, or the disk's time is over.
+  void settle();
+  // The same; throws Error if the last one could not be written.
   void finish();
 
  private:

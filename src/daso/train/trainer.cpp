@@ -207,6 +207,7 @@ bool Trainer::advance(const OnProgress& on_progress, InterruptedBy interrupted) 
 void Trainer::settle() {
   const auto begun = Clock::now();
   body_->strategy->settle();
+  body_->checkpoints.settle();
   body_->spent.seconds += since(begun).count();
 }
 

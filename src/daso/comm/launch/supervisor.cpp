@@ -15,8 +15,10 @@
 namespace daso {
 namespace {
 
-constexpr Seconds kTimeForThemselves{1};  // to end after another's failure, before we ask
-constexpr Seconds kTimeForLastWords{1};   // for output after all processes have ended
+// To end after another's failure, before we ask. The rank that had the cause may be the last: it
+// leaves a checkpoint that is being written to itself after a second, then tells.
+constexpr Seconds kTimeForThemselves{3};
+constexpr Seconds kTimeForLastWords{1};  // for output after all processes have ended
 constexpr Seconds kLongestTurn{60};
 
 bool has_ended(const std::vector<RankEnd>& ends, int rank) {

@@ -24,7 +24,7 @@ constexpr std::chrono::microseconds kBusyTest{2};
 
 // Whoever waits for an operation calls the roll when its limit is over, and tells who is missing.
 // This is how long it may take; then nobody is waiting, or the roll could not be called.
-constexpr Seconds kRollCall{5};
+constexpr Seconds kTimeToReport{5};
 
 // Turns an error that nobody can mend here into the end of the process.
 [[noreturn]] void leave_with(const std::string& name, const PeerError& error, int rank) {
@@ -64,7 +64,7 @@ Progress::~Progress() {
 }
 
 void Progress::enqueue(Task task) {
-  const Deadline deadline(task.limit + kRollCall);
+  const Deadline deadline(task.limit + kTimeToReport);
   {
     const std::lock_guard lock(mutex_);
     limit_ = std::max(limit_, task.limit);
@@ -80,7 +80,7 @@ void Progress::call(const std::string& name, Seconds limit, const std::function<
            .limit = limit,
            .start =
                [&](const Types&) {
-                 const Watchdog guard(late_text(name, limit, rank_), limit);
+                 const Watchdog guard(late_text(name, limit, rank_), limit + kTimeToReport);
                  body();
                  return MPI_REQUEST_NULL;
                },
