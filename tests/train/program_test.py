@@ -208,7 +208,7 @@ class Program(unittest.TestCase):
             shown = read_terminal(terminal, limit=120)
             os.close(terminal)
             self.assertEqual(job.wait(timeout=60), 0)
-            bars = re.findall(r"epoch \d+ of 60 \[#*\.*\] .* left[^\r\n]*", shown.decode())
+            bars = re.findall(r"epoch \d+ of 60 \[#*\.*\] [^\r\n]* left[^\r\n]*", shown.decode())
             self.assertGreater(len(bars), 1, shown[-2000:])
             self.assertLess(max(map(len, bars)), 100)
             self.assertNotIn("[0.0]", shown.decode())
