@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "daso/optim/norm.h"
+#include "daso/kernels/norm.h"
 
 namespace daso {
 namespace {

@@ -2,8 +2,8 @@
 // A model and data of our own, trained by all ranks together:
 //   daso run --nodes 2 --ranks-per-node 2 -- ./own_model
 #include <daso/comm/world.h>
-#include <daso/global/strategy.h>
 #include <daso/optim/sgd.h>
+#include <daso/strategy/strategy.h>
 #include <torch/torch.h>
 
 int train(daso::World& world) {
@@ -15,29 +15,29 @@ int train(daso::World& world) {
   torch::nn::Sequential net(torch::nn::Linear(2, 64), torch::nn::ReLU(), torch::nn::Linear(64, 2));
   daso::FlatModel model(net.ptr());
   daso::Sgd optimizer(model, {.momentum = 0.9});
-  const daso::Course course{
+  const daso::RunPlan run_plan{
       .epochs = 20,
       .batches = 64,
       .rate = daso::rate_of({.peak = 0.2, .warmup_steps = 64, .steps = 1280})};
   const auto preset = daso::default_preset(world.topology().nodes());
-  const auto strategy = make_strategy(world, model, optimizer, options_of(preset, course));
+  const auto strategy = make_strategy(world, model, optimizer, options_of(preset, run_plan));
 
-  for (int epoch = 0; epoch < course.epochs; ++epoch) {
+  for (int epoch = 0; epoch < run_plan.epochs; ++epoch) {
     double sum = 0;
-    for (int batch = 0; batch < course.batches; ++batch) {
-      const daso::When when = course.at(epoch, batch);
+    for (int batch = 0; batch < run_plan.batches; ++batch) {
+      const daso::StepInfo info = run_plan.at(epoch, batch);
       const auto rows = torch::randint(points.size(0), {64});
       model.zero_gradients();
-      strategy->begin_backward(when);  // gradients are averaged while backward runs
+      strategy->begin_backward(info);  // gradients are averaged while backward runs
       const auto loss =
           torch::cross_entropy_loss(net->forward(points.index({rows})), inside.index({rows}));
       loss.backward();
       strategy->before_step();
-      optimizer.step(when.rate);
-      strategy->after_step(when);  // parameters are exchanged in the background
+      optimizer.step(info.rate);
+      strategy->after_step(info);  // parameters are exchanged in the background
       sum += loss.item<double>();
     }
-    const double mean = strategy->end_epoch(epoch, sum / static_cast<double>(course.batches));
+    const double mean = strategy->end_epoch(epoch, sum / static_cast<double>(run_plan.batches));
     if (world.rank() == 0) std::printf("epoch %2d  loss %.4f\n", epoch, mean);
   }
   return 0;

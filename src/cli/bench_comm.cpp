@@ -9,16 +9,20 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "cli/agree.h"
-#include "cli/operations.h"
-#include "cli/ranks.h"
+#include "bench/agree.h"
+#include "bench/operations.h"
+#include "cli/command.h"
+#include "cli/flags.h"
 #include "cli/table.h"
 #include "cli/values.h"
 #include "daso/base/error.h"
 #include "daso/base/text.h"
+#include "daso/launch/ranks.h"
 
-namespace daso {
+namespace daso::cli {
 namespace {
+
+using namespace bench;
 
 using json = nlohmann::ordered_json;
 
@@ -72,7 +76,7 @@ struct Measurement {
   std::string operation;
   std::int64_t bytes = 0;  // of the full tensor
   int iterations = 0;
-  Spread seconds;  // of one iteration, over the ranks
+  OverRanks seconds;  // of one iteration, over the ranks
   double bus_factor = 0;
   bool verified = false;
 
@@ -97,7 +101,7 @@ class Bench {
     buffers_.input.zero_();  // sums of sums would leave the type's range
     const double estimate = time(options_.warmup).largest;
     const int iterations = options_.iterations.value_or(iterations_for(estimate));
-    const Spread seconds = time(iterations);
+    const OverRanks seconds = time(iterations);
     const bool right_after = right();
     return {.operation = operation_.name,
             .bytes = bytes_,
@@ -121,11 +125,11 @@ class Bench {
   }
 
   // Seconds per iteration; the ranks begin together.
-  Spread time(int iterations) {
+  OverRanks time(int iterations) {
     ranks_.barrier().wait(limit_);
     const auto start = Clock::now();
     for (int i = 0; i < iterations; ++i) operation_.perform(ranks_, buffers_, limit_);
-    return spread_of(ranks_, since(start).count() / std::max(iterations, 1), limit_);
+    return over_ranks(ranks_, since(start).count() / std::max(iterations, 1), limit_);
   }
 
   Communicator& ranks_;
@@ -210,7 +214,7 @@ int act(const BenchCommOptions& options, const Invocation& invocation) {
       {"dtype", options.type},
       {"iterations", options.iterations ? std::to_string(*options.iterations) : "by time"},
       {"warmup", std::to_string(options.warmup)}};
-  return on_ranks({"bench comm", options.launch, kShape, configuration}, invocation,
+  return on_ranks({"bench comm", options.launch, kShape, configuration}, invocation.arguments,
                   [&](World& world) { return measure_all(world, options); });
 }
 
@@ -244,4 +248,4 @@ Command add_bench_comm(CLI::App& parent) {
   return {app, [options](const Invocation& invocation) { return act(*options, invocation); }};
 }
 
-}  // namespace daso
+}  // namespace daso::cli

@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "bench/statistics.h"
 #include "cli/command.h"
 #include "cli/flags.h"
-#include "cli/statistics.h"
 #include "cli/table.h"
 #include "cli/values.h"
 #include "daso/base/error.h"
@@ -19,8 +19,10 @@
 #include "daso/data/image_folder.h"
 #include "daso/data/loader.h"
 
-namespace daso {
+namespace daso::cli {
 namespace {
+
+using namespace bench;
 
 using json = nlohmann::ordered_json;
 
@@ -214,4 +216,4 @@ Command add_bench_loader(CLI::App& parent) {
   return {app, [options](const Invocation&) { return act(*options); }};
 }
 
-}  // namespace daso
+}  // namespace daso::cli

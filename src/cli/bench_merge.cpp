@@ -9,19 +9,21 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
-#include "cli/aligned_vector.h"
+#include "bench/aligned_vector.h"
+#include "bench/copy_speed.h"
 #include "cli/command.h"
-#include "cli/copy_speed.h"
 #include "cli/table.h"
 #include "cli/values.h"
 #include "daso/base/error.h"
 #include "daso/base/seconds.h"
 #include "daso/base/text.h"
-#include "daso/global/merge.h"
-#include "daso/optim/sgd_kernel.h"
+#include "daso/kernels/merge.h"
+#include "daso/kernels/sgd_kernel.h"
 
-namespace daso {
+namespace daso::cli {
 namespace {
+
+using namespace bench;
 
 using json = nlohmann::ordered_json;
 
@@ -199,4 +201,4 @@ Command add_bench_merge(CLI::App& parent) {
   return {app, [options](const Invocation&) { return act(*options); }};
 }
 
-}  // namespace daso
+}  // namespace daso::cli

@@ -10,17 +10,21 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "cli/agree.h"
-#include "cli/pattern.h"
-#include "cli/ranks.h"
-#include "cli/statistics.h"
+#include "bench/agree.h"
+#include "bench/pattern.h"
+#include "bench/statistics.h"
+#include "cli/command.h"
+#include "cli/flags.h"
 #include "cli/table.h"
 #include "cli/values.h"
 #include "daso/base/error.h"
 #include "daso/base/text.h"
+#include "daso/launch/ranks.h"
 
-namespace daso {
+namespace daso::cli {
 namespace {
+
+using namespace bench;
 
 using json = nlohmann::ordered_json;
 
@@ -60,12 +64,12 @@ Caller caller_of(const std::string& name) {
 
 struct CallerResult {
   std::string caller;
-  Spread seconds_blocked;
-  Spread overlap;
+  OverRanks seconds_blocked;
+  OverRanks overlap;
 };
 
 struct OverlapResult {
-  Spread seconds_alone;
+  OverRanks seconds_alone;
   std::vector<CallerResult> callers;
   bool verified = false;
 };
@@ -118,13 +122,13 @@ class OverlapBench {
   OverlapResult conclude(double alone, const std::vector<Caller>& callers,
                          const std::vector<std::vector<double>>& blocked_beside) {
     OverlapResult result;
-    result.seconds_alone = spread_of(ranks_, alone, limit_);
+    result.seconds_alone = over_ranks(ranks_, alone, limit_);
     for (std::size_t c = 0; c < callers.size(); ++c) {
       const double own = median(blocked_beside[c]);
       const double overlap = std::clamp(1 - own / alone, 0.0, 1.0);
       result.callers.push_back({.caller = callers[c].name,
-                                .seconds_blocked = spread_of(ranks_, own, limit_),
-                                .overlap = spread_of(ranks_, overlap, limit_)});
+                                .seconds_blocked = over_ranks(ranks_, own, limit_),
+                                .overlap = over_ranks(ranks_, overlap, limit_)});
     }
     result.verified = all_agree(ranks_, right_, limit_);
     return result;
@@ -195,7 +199,7 @@ int act(const BenchOverlapOptions& options, const Invocation& invocation) {
   const Configuration configuration = {{"sizes", format_bytes(options.bytes)},
                                        {"caller", join(options.callers, ",")},
                                        {"iterations", std::to_string(options.iterations)}};
-  return on_ranks({"bench overlap", options.launch, kShape, configuration}, invocation,
+  return on_ranks({"bench overlap", options.launch, kShape, configuration}, invocation.arguments,
                   [&](World& world) { return measure(world, options); });
 }
 
@@ -224,4 +228,4 @@ Command add_bench_overlap(CLI::App& parent) {
   return {app, [options](const Invocation& invocation) { return act(*options, invocation); }};
 }
 
-}  // namespace daso
+}  // namespace daso::cli

@@ -8,17 +8,20 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "bench/step_bench.h"
+#include "cli/command.h"
 #include "cli/flags.h"
 #include "cli/numbers.h"
-#include "cli/ranks.h"
-#include "cli/step_bench.h"
 #include "cli/table.h"
 #include "cli/values.h"
 #include "daso/base/error.h"
 #include "daso/base/text.h"
+#include "daso/launch/ranks.h"
 
-namespace daso {
+namespace daso::cli {
 namespace {
+
+using namespace bench;
 
 using json = nlohmann::ordered_json;
 
@@ -73,11 +76,11 @@ void validate(const BenchStepOptions& options) {
 // At a multiple of skip a round begins, so that the measured ones are whole.
 int whole_rounds(int steps, int skip) { return (steps + skip - 1) / skip * skip; }
 
-StrategyOptions strategy_options(const BenchStepOptions& options, const Course& course) {
+StrategyOptions strategy_options(const BenchStepOptions& options, const RunPlan& run_plan) {
   StrategyOptions chosen;
   chosen.name = options.strategy;
   chosen.schedule = {.kind = ScheduleKind::kFixed,
-                     .phases = {.epochs = course.epochs},
+                     .phases = {.epochs = run_plan.epochs},
                      .cadence = options.cadence};
   chosen.exchange = {.kind = options.exchange, .wire = wire_of(options), .merge = options.merge};
   chosen.bucket_elements = static_cast<std::int64_t>(options.bucket_mb * kMegabyte / 4);
@@ -91,14 +94,14 @@ StepJob job_of(const BenchStepOptions& options) {
               .model = options.model,
               .pace = options.pace,
               .trace = options.trace};
-  job.course.rate = [](std::int64_t) { return kLearningRate; };
-  job.course.batches = kEndless + 1;
+  job.run_plan.rate = [](std::int64_t) { return kLearningRate; };
+  job.run_plan.batches = kEndless + 1;
   if (options.batches) {
     const int all = job.warmup_steps + job.steps;
-    job.course.batches = *options.batches;
-    job.course.epochs = (all + *options.batches - 1) / *options.batches;
+    job.run_plan.batches = *options.batches;
+    job.run_plan.epochs = (all + *options.batches - 1) / *options.batches;
   }
-  job.strategy = strategy_options(options, job.course);
+  job.strategy = strategy_options(options, job.run_plan);
   return job;
 }
 
@@ -152,7 +155,7 @@ void print_table(const World& world, const BenchStepOptions& options, const Step
                  const StepResult& result) {
   std::string what = fmt::format("{} on {} ranks on {} nodes, backend {}", options.strategy,
                                  world.size(), world.topology().nodes(), world.backend());
-  if (options.strategy == "daso") {
+  if (traits_of(options.strategy).merges_late) {
     what += fmt::format("; {}, {}, {}, skip {}, wait {}", name_of(options.exchange),
                         name_of(wire_of(options)), name_of(options.merge), options.cadence.skip,
                         options.cadence.wait);
@@ -207,7 +210,7 @@ int act(const BenchStepOptions& options, const Invocation& invocation) {
       {"stall-ms", fmt::format("{}", options.pace.stall.count() * 1000)},
       {"seed", std::to_string(options.pace.seed)},
       {"trace", options.trace}};
-  return on_ranks({"bench step", options.launch, kShape, configuration}, invocation,
+  return on_ranks({"bench step", options.launch, kShape, configuration}, invocation.arguments,
                   [&](World& world) { return measure(world, options); });
 }
 
@@ -316,4 +319,4 @@ Command add_bench_step(CLI::App& parent) {
   return {app, [options](const Invocation& invocation) { return act(*options, invocation); }};
 }
 
-}  // namespace daso
+}  // namespace daso::cli

@@ -10,7 +10,7 @@ class App;
 }
 
 // What main() and the sub-commands know of each other.
-namespace daso {
+namespace daso::cli {
 
 // The command line, as it was given.
 struct Invocation {
@@ -43,4 +43,4 @@ Command add_bench_merge(CLI::App& parent);
 Command add_bench_step(CLI::App& parent);
 Command add_bench_loader(CLI::App& parent);
 
-}  // namespace daso
+}  // namespace daso::cli

@@ -8,11 +8,11 @@
 #include "cli/flags.h"
 #include "cli/numbers.h"
 #include "cli/run_folder.h"
-#include "cli/run_report.h"
 #include "cli/train_flags.h"
 #include "daso/base/error.h"
+#include "daso/record/report.h"
 
-namespace daso {
+namespace daso::cli {
 namespace {
 
 constexpr Shape kShape{.nodes = 2, .ranks_per_node = 2};
@@ -51,7 +51,7 @@ int act(CLI::App& app, CompareCommand& command, const Invocation& invocation) {
   Configuration configuration = configuration_of(command.compare.job);
   configuration.emplace_back("strategies", command.strategies);
   configuration.emplace_back("seeds", fmt::format("{}", command.compare.seeds));
-  return on_ranks({"compare", command.launch, kShape, configuration}, invocation,
+  return on_ranks({"compare", command.launch, kShape, configuration}, invocation.arguments,
                   [&](World& world) { return compare(world, command); });
 }
 
@@ -79,4 +79,4 @@ Command add_compare(CLI::App& parent) {
           [app, command](const Invocation& invocation) { return act(*app, *command, invocation); }};
 }
 
-}  // namespace daso
+}  // namespace daso::cli

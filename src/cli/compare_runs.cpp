@@ -13,7 +13,7 @@
 #include "daso/base/error.h"
 #include "daso/base/text.h"
 
-namespace daso {
+namespace daso::cli {
 namespace {
 
 namespace fs = std::filesystem;
@@ -23,7 +23,7 @@ constexpr const char* kBound = "node";
 
 // One run among those that take turns.
 struct Run {
-  TrainOptions options;
+  Settings options;
   std::unique_ptr<Trainer> trainer;
   std::unique_ptr<TrainReport> report;  // rank 0's
   std::optional<double> seconds_to_target;
@@ -31,8 +31,8 @@ struct Run {
 };
 
 // What the strategy has no use for is left out, so that one set of flags serves all.
-TrainOptions options_of(const Candidate& candidate, const TrainOptions& job) {
-  TrainOptions options = job;
+Settings options_of(const Candidate& candidate, const Settings& job) {
+  Settings options = job;
   options.strategy = candidate.strategy;
   options.preset = candidate.preset;
   drop_idle_strategy_flags(options);
@@ -166,8 +166,8 @@ std::vector<Candidate> parse_candidates(const std::string& flag, const std::stri
     }
     require(one.preset == "default" || one.preset == "paper",
             "{}: '{}': there is no preset '{}', only default and paper", flag, label, one.preset);
-    require(one.preset == "default" || one.strategy == "daso", "{}: '{}': presets are daso's", flag,
-            label);
+    require(one.preset == "default" || traits_of(one.strategy).merges_late,
+            "{}: '{}': presets are daso's", flag, label);
     for (const Candidate& other : candidates) {
       require(other.label != label, "{} names '{}' twice", flag, label);
     }
@@ -265,4 +265,4 @@ std::string json_text(const std::vector<CompareRow>& rows) {
   return json{{"rows", list}}.dump(2) + "\n";
 }
 
-}  // namespace daso
+}  // namespace daso::cli

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "daso/train/trainer.h"
+#include "daso/run/trainer.h"
 
-namespace daso {
+namespace daso::cli {
 
 // One of the strategies that are compared.
 struct Candidate {
@@ -20,7 +20,7 @@ struct Candidate {
 std::vector<Candidate> parse_candidates(const std::string& flag, const std::string& text);
 
 struct CompareOptions {
-  TrainOptions job;  // what all have in common
+  Settings job;  // what all have in common
   std::vector<Candidate> candidates;
   int seeds = 1;  // runs of each, with seeds from the job's on
   std::optional<double> target_accuracy;
@@ -59,4 +59,4 @@ std::vector<CompareRow> compare_runs(World& world, const CompareOptions& options
 std::string table_text(const std::vector<CompareRow>& rows, const CompareOptions& options);
 std::string json_text(const std::vector<CompareRow>& rows);
 
-}  // namespace daso
+}  // namespace daso::cli

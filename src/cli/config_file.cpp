@@ -10,7 +10,7 @@
 #include "daso/base/error.h"
 #include "daso/base/text.h"
 
-namespace daso {
+namespace daso::cli {
 namespace {
 
 // Flags that a file cannot give: they are about the command line itself.
@@ -117,4 +117,4 @@ void apply_config_file(CLI::App& app, const std::string& path,
   }
 }
 
-}  // namespace daso
+}  // namespace daso::cli

@@ -9,7 +9,7 @@ namespace CLI {
 class App;
 }
 
-namespace daso {
+namespace daso::cli {
 
 // Gives the app's flags the values that a TOML file has for them, by their long names without the
 // dashes; flags on the command line win, and keys in `except` do not count. To be called after the
@@ -22,4 +22,4 @@ void apply_config_file(CLI::App& app, const std::string& path,
 // cannot be understood.
 std::optional<std::string> configured(const std::string& path, const std::string& key);
 
-}  // namespace daso
+}  // namespace daso::cli

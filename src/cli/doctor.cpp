@@ -5,18 +5,22 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "bench/pair_check.h"
+#include "cli/command.h"
+#include "cli/flags.h"
 #include "cli/machine.h"
-#include "cli/pair_check.h"
-#include "cli/ranks.h"
 #include "cli/table.h"
 #include "daso/base/cpu.h"
 #include "daso/base/error.h"
 #include "daso/base/text.h"
 #include "daso/comm/backend.h"
 #include "daso/comm/network.h"
+#include "daso/launch/ranks.h"
 
-namespace daso {
+namespace daso::cli {
 namespace {
+
+using namespace bench;
 
 using json = nlohmann::ordered_json;
 using Rows = std::vector<std::pair<std::string, std::string>>;
@@ -249,9 +253,9 @@ Command add_doctor(CLI::App& parent) {
   add_world_flags(*app, options->launch);
   app->footer("With several ranks it also tries the network between every pair of nodes.");
   return {app, [options](const Invocation& invocation) {
-            return on_ranks({"doctor", options->launch, kShape, {}}, invocation,
+            return on_ranks({"doctor", options->launch, kShape, {}}, invocation.arguments,
                             [&](World& world) { return examine(world, *options); });
           }};
 }
 
-}  // namespace daso
+}  // namespace daso::cli

@@ -4,19 +4,21 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "cli/agree.h"
+#include "bench/agree.h"
 #include "cli/command.h"
 #include "cli/config_file.h"
 #include "cli/flags.h"
-#include "cli/ranks.h"
 #include "cli/run_folder.h"
 #include "daso/base/error.h"
 #include "daso/data/loader.h"
-#include "daso/train/evaluation.h"
-#include "daso/train/saved_model.h"
+#include "daso/launch/ranks.h"
+#include "daso/run/evaluation.h"
+#include "daso/run/saved_model.h"
 
-namespace daso {
+namespace daso::cli {
 namespace {
+
+using namespace bench;
 
 constexpr Shape kShape{.nodes = 1, .ranks_per_node = 2};
 constexpr int kBatch = 256;
@@ -124,8 +126,9 @@ Command add_eval(CLI::App& parent) {
                               {"best", options->choice.best ? "true" : "false"},
                               {"ema", options->choice.averaged ? "true" : "false"},
                               {"skip-bad-images", options->skip_bad_images ? "true" : "false"}}},
-                            invocation, [&](World& world) { return evaluate_on(world, *options); });
+                            invocation.arguments,
+                            [&](World& world) { return evaluate_on(world, *options); });
           }};
 }
 
-}  // namespace daso
+}  // namespace daso::cli

@@ -5,11 +5,11 @@
 #include "cli/command.h"
 #include "cli/values.h"
 #include "daso/base/error.h"
-#include "daso/model/pytorch_file.h"
-#include "daso/model/safetensors.h"
-#include "daso/train/saved_model.h"
+#include "daso/run/saved_model.h"
+#include "daso/tensor/pytorch_file.h"
+#include "daso/tensor/safetensors.h"
 
-namespace daso {
+namespace daso::cli {
 namespace {
 
 struct ExportOptions {
@@ -53,4 +53,4 @@ Command add_export(CLI::App& parent) {
   return {app, [options](const Invocation&) { return act(*options); }};
 }
 
-}  // namespace daso
+}  // namespace daso::cli

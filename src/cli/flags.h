@@ -8,8 +8,9 @@
 
 #include "cli/values.h"
 #include "daso/base/text.h"
+#include "daso/launch/launch_flags.h"
 
-namespace daso {
+namespace daso::cli {
 
 // One function to add a flag of each kind; `value` gets what it parses to.
 class Flags {
@@ -48,4 +49,9 @@ class Flags {
   CLI::App& app_;
 };
 
-}  // namespace daso
+// Both fill `flags` while the app parses. The second kind concerns only a world that daso itself
+// joins; a program that is merely started has its own.
+void add_launch_flags(CLI::App& app, LaunchFlags& flags, Shape shape);
+void add_world_flags(CLI::App& app, LaunchFlags& flags);
+
+}  // namespace daso::cli

@@ -13,7 +13,7 @@
 #include "daso/base/text.h"
 #include "daso/base/version.h"
 
-namespace daso {
+namespace daso::cli {
 namespace {
 
 namespace fs = std::filesystem;
@@ -126,4 +126,4 @@ std::vector<MissingPackage> missing_packages() {
   return parse_missing_packages(read(build / "missing-packages"));
 }
 
-}  // namespace daso
+}  // namespace daso::cli

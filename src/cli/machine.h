@@ -7,7 +7,7 @@
 #include <vector>
 
 // Facts about the machine and the program on it.
-namespace daso {
+namespace daso::cli {
 
 // What is what, as pairs of name and version.
 std::vector<std::pair<std::string, std::string>> versions();
@@ -34,4 +34,4 @@ std::vector<MissingPackage> parse_missing_packages(const std::string& text);
 // What set-up has noted in the build folder; nothing for an installed program.
 std::vector<MissingPackage> missing_packages();
 
-}  // namespace daso
+}  // namespace daso::cli

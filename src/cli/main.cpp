@@ -13,8 +13,8 @@
 
 namespace {
 
-using daso::Command;
-using daso::Invocation;
+using daso::cli::Command;
+using daso::cli::Invocation;
 
 Invocation invocation_of(int argc, char** argv) {
   Invocation invocation;
@@ -42,23 +42,23 @@ std::vector<Command> add_commands(CLI::App& app) {
   CLI::App* make = app.add_subcommand("make", "Write data to try things on: images, text");
   make->require_subcommand(0, 1);
   make->footer("docs/data.md tells more.");  // also of its commands
-  return {daso::add_train(app),
-          daso::add_eval(app),
-          daso::add_export(app),
-          daso::add_compare(app),
-          daso::add_report(app),
-          daso::add_top(app),
-          daso::add_run(app),
-          daso::add_doctor(app),
-          daso::add_schedule(app),
-          daso::add_make_images(*make),
-          daso::add_make_text(*make),
-          daso::add_bench_comm(*bench),
-          daso::add_bench_overlap(*bench),
-          daso::add_bench_merge(*bench),
-          daso::add_bench_step(*bench),
-          daso::add_bench_loader(*bench),
-          daso::add_verify(app)};
+  return {daso::cli::add_train(app),
+          daso::cli::add_eval(app),
+          daso::cli::add_export(app),
+          daso::cli::add_compare(app),
+          daso::cli::add_report(app),
+          daso::cli::add_top(app),
+          daso::cli::add_run(app),
+          daso::cli::add_doctor(app),
+          daso::cli::add_schedule(app),
+          daso::cli::add_make_images(*make),
+          daso::cli::add_make_text(*make),
+          daso::cli::add_bench_comm(*bench),
+          daso::cli::add_bench_overlap(*bench),
+          daso::cli::add_bench_merge(*bench),
+          daso::cli::add_bench_step(*bench),
+          daso::cli::add_bench_loader(*bench),
+          daso::cli::add_verify(app)};
 }
 
 // What stands after -- is not ours to understand.
@@ -70,7 +70,7 @@ void parse(CLI::App& app, const Invocation& invocation) {
 }
 
 int refuse(const CLI::App& app, const std::string& reason) {
-  const std::string name = daso::full_name(daso::reached(app));
+  const std::string name = daso::cli::full_name(daso::cli::reached(app));
   fmt::print(stderr, "daso: {}\n{} --help tells more\n", reason, name);
   return daso::kExitConfig;
 }
@@ -81,14 +81,14 @@ bool marked(const Invocation& invocation) {
 }
 
 int act(const CLI::App& app, const std::vector<Command>& commands, const Invocation& invocation) {
-  const CLI::App& chosen = daso::reached(app);
+  const CLI::App& chosen = daso::cli::reached(app);
   if (&chosen == &app && invocation.arguments.empty()) {
     fmt::print("{}", app.help());
     return daso::kExitOk;
   }
   const auto command = std::find_if(commands.begin(), commands.end(),
                                     [&](const Command& one) { return one.parser == &chosen; });
-  if (command == commands.end()) return refuse(app, daso::missing_command(chosen));
+  if (command == commands.end()) return refuse(app, daso::cli::missing_command(chosen));
   if (marked(invocation) && chosen.get_name() != "run")
     return refuse(app, "only 'daso run' takes --");
   return command->act(invocation);
@@ -110,7 +110,7 @@ int run(int argc, char** argv) {
   } catch (const CLI::ArgumentMismatch& error) {
     return refuse(app, fmt::format("{}; a flag is given once, with one value", error.what()));
   } catch (const CLI::ParseError& error) {
-    const std::string strange = daso::misunderstood(app);
+    const std::string strange = daso::cli::misunderstood(app);
     return refuse(app, strange.empty() ? error.what() : strange);
   } catch (const daso::ConfigError& error) {
     return refuse(app, error.what());

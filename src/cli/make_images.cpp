@@ -21,7 +21,7 @@
 #include "daso/data/resample.h"
 #include "daso/data/synthetic.h"
 
-namespace daso {
+namespace daso::cli {
 namespace {
 
 namespace fs = std::filesystem;
@@ -134,4 +134,4 @@ Command add_make_images(CLI::App& parent) {
   return {app, [options](const Invocation&) { return act(*options); }};
 }
 
-}  // namespace daso
+}  // namespace daso::cli

@@ -12,7 +12,7 @@
 #include "daso/base/error.h"
 #include "daso/base/random.h"
 
-namespace daso {
+namespace daso::cli {
 namespace {
 
 using Words = std::span<const std::string_view>;
@@ -123,4 +123,4 @@ Command add_make_text(CLI::App& parent) {
   return {app, [options](const Invocation&) { return act(*options); }};
 }
 
-}  // namespace daso
+}  // namespace daso::cli

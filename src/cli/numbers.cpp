@@ -13,7 +13,7 @@
 #include "daso/base/error.h"
 #include "daso/base/text.h"
 
-namespace daso {
+namespace daso::cli {
 namespace {
 
 // A number and nothing else; nan and inf are numbers here.
@@ -72,4 +72,4 @@ std::vector<double> parse_numbers(const std::string& flag, const std::string& te
   return numbers.values;
 }
 
-}  // namespace daso
+}  // namespace daso::cli

@@ -6,7 +6,7 @@
 
 // Decimal numbers as values of flags. All throw ConfigError that names the flag, what it takes and
 // what it got.
-namespace daso {
+namespace daso::cli {
 
 // A finite number.
 double parse_number(const std::string& flag, const std::string& text);
@@ -14,4 +14,4 @@ double parse_number(const std::string& flag, const std::string& text);
 // 0.9,0.8,nan, or the name of a file of such numbers, between which stand white space or commas.
 std::vector<double> parse_numbers(const std::string& flag, const std::string& text);
 
-}  // namespace daso
+}  // namespace daso::cli

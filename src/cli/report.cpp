@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "daso/record/report.h"
+
 #include <CLI/CLI.hpp>
 #include <filesystem>
 #include <memory>
 
 #include "cli/command.h"
-#include "cli/run_report.h"
 #include "daso/base/error.h"
 
-namespace daso {
+namespace daso::cli {
 namespace {
 
 namespace fs = std::filesystem;
@@ -45,4 +46,4 @@ Command add_report(CLI::App& parent) {
   return {app, [options](const Invocation&) { return act(*options); }};
 }
 
-}  // namespace daso
+}  // namespace daso::cli

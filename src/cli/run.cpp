@@ -3,10 +3,11 @@
 #include <memory>
 
 #include "cli/command.h"
-#include "cli/launch_flags.h"
+#include "cli/flags.h"
 #include "daso/base/error.h"
+#include "daso/launch/launch_flags.h"
 
-namespace daso {
+namespace daso::cli {
 namespace {
 
 constexpr Shape kShape{.nodes = 1, .ranks_per_node = 1};
@@ -36,4 +37,4 @@ Command add_run(CLI::App& parent) {
   return {app, [flags](const Invocation& invocation) { return act(*flags, invocation); }};
 }
 
-}  // namespace daso
+}  // namespace daso::cli

@@ -9,7 +9,7 @@
 #include "daso/base/error.h"
 #include "daso/comm/gather_text.h"
 
-namespace daso {
+namespace daso::cli {
 
 namespace fs = std::filesystem;
 
@@ -53,4 +53,4 @@ fs::path run_of(const fs::path& checkpoint) {
   return fs::absolute(checkpoint / ".." / "..").lexically_normal();
 }
 
-}  // namespace daso
+}  // namespace daso::cli

@@ -6,7 +6,7 @@
 
 #include "daso/comm/world.h"
 
-namespace daso {
+namespace daso::cli {
 
 inline constexpr const char* kRuns = "runs";
 inline constexpr const char* kConfigFile = "config.toml";
@@ -24,4 +24,4 @@ std::filesystem::path newest_run();
 // The run that a checkpoint's folder, RUN/checkpoints/NAME, belongs to.
 std::filesystem::path run_of(const std::filesystem::path& checkpoint);
 
-}  // namespace daso
+}  // namespace daso::cli

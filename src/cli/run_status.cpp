@@ -6,7 +6,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-namespace daso {
+namespace daso::cli {
 namespace {
 
 using json = nlohmann::ordered_json;
@@ -40,7 +40,7 @@ json ranks_of(const World& world, const std::vector<double>& worked) {
 
 }  // namespace
 
-RunStatus::RunStatus(const World& world, const TrainOptions& options)
+RunStatus::RunStatus(const World& world, const Settings& options)
     : world_(world), options_(options) {}
 
 void RunStatus::update(const Progress& now, double seconds_left) {
@@ -63,14 +63,13 @@ void RunStatus::write(const char* state) {
                  {"strategy", options_.strategy},
                  {"model", options_.model},
                  {"data", options_.data},
-                 {"epoch", now_.when.epoch},
+                 {"epoch", now_.info.epoch},
                  {"epochs", now_.epochs},
-                 {"step", now_.when.step + 1},
-                 {"steps", now_.epochs * (now_.when.last + 1)},
-                 {"phase", name_of(now_.phase)},
-                 {"skip", now_.skip},
-                 {"wait", now_.wait},
-                 {"in_flight_for", now_.in_flight_for},
+                 {"step", now_.info.step + 1},
+                 {"steps", now_.epochs * (now_.info.last + 1)},
+                 {"skip", now_.strategy.skip},
+                 {"wait", now_.strategy.wait},
+                 {"in_flight_for", now_.strategy.in_flight_for},
                  {"train_loss", now_.loss},
                  {"test_accuracy", nullptr},
                  {"samples_per_second", now_.samples_per_second},
@@ -79,6 +78,7 @@ void RunStatus::write(const char* state) {
                  {"seconds_left", seconds_left_},
                  {"late", late_of(now_.late, world_.topology())},
                  {"ranks", ranks_of(world_, now_.worked)}};
+  if (now_.strategy.phase) status["phase"] = name_of(*now_.strategy.phase);
   if (accuracy_) status["test_accuracy"] = *accuracy_;
   // By rename, so that nobody reads half of it. Not synced: a crash may lose it. A full disk must
   // not end a run for its sake.
@@ -90,4 +90,4 @@ void RunStatus::write(const char* state) {
   std::filesystem::rename(draft, options_.out / "status.json", ignored);
 }
 
-}  // namespace daso
+}  // namespace daso::cli

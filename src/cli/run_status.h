@@ -5,15 +5,15 @@
 
 #include "daso/base/seconds.h"
 #include "daso/comm/world.h"
-#include "daso/train/trainer.h"
+#include "daso/run/trainer.h"
 
-namespace daso {
+namespace daso::cli {
 
 // RUN/status.json: where a run is, for `daso top`; written anew about once a second.
 class RunStatus {
  public:
   // All is borrowed.
-  RunStatus(const World& world, const TrainOptions& options);
+  RunStatus(const World& world, const Settings& options);
 
   void update(const Progress& now, double seconds_left);
   // The last word: finished, or stopped by a signal.
@@ -23,11 +23,11 @@ class RunStatus {
   void write(const char* state);
 
   const World& world_;
-  const TrainOptions& options_;
+  const Settings& options_;
   Progress now_;
   double seconds_left_ = 0;
   std::optional<double> accuracy_;
   std::optional<Clock::time_point> written_;
 };
 
-}  // namespace daso
+}  // namespace daso::cli

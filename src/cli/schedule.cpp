@@ -14,10 +14,10 @@
 #include "cli/train_flags.h"
 #include "daso/base/error.h"
 #include "daso/base/text.h"
-#include "daso/global/preset.h"
-#include "daso/global/trajectory.h"
+#include "daso/policy/preset.h"
+#include "daso/policy/trajectory.h"
 
-namespace daso {
+namespace daso::cli {
 namespace {
 
 using json = nlohmann::ordered_json;
@@ -37,7 +37,7 @@ struct ScheduleFlags {
   std::optional<int> warmup_epochs;
   std::optional<int> cooldown_epochs;
   std::optional<int> epochs;
-  TrainOptions run;            // of it only what makes the learning rate
+  Settings run;                // of it only what makes the learning rate
   std::vector<double> rates;   // instead: one a step
   std::vector<double> losses;  // one an epoch
   int batches = 100;
@@ -110,20 +110,20 @@ LearningRate rate_of(const ScheduleFlags& flags, int epochs) {
           "--lr-schedule plateau follows the training loss, which nobody knows before the run: "
           "give the rates that you expect, one a step, with --learning-rates, or train and look at "
           "the run's report");
-  TrainOptions run = flags.run;
+  Settings run = flags.run;
   run.epochs = epochs;
   validate(run);
-  return course_of(run, flags.nodes * flags.ranks_per_node, flags.batches).rate;
+  return run_plan_of(run, flags.nodes * flags.ranks_per_node, flags.batches).rate;
 }
 
 struct Resolved {
   ScheduleOptions options;
-  Course course;
+  RunPlan run_plan;
   EpochLoss loss;
   int nodes = 1;
 
   // Of the epoch's first step.
-  double rate(int epoch) const { return course.rate(epoch * course.batches); }
+  double rate(int epoch) const { return run_plan.rate(epoch * run_plan.batches); }
 };
 
 Resolved resolve(const ScheduleFlags& flags) {
@@ -134,11 +134,11 @@ Resolved resolve(const ScheduleFlags& flags) {
   refuse_idle_flags(flags, options.kind);
   const int epochs = epochs_of(flags);
   check_amounts(flags, epochs);
-  resolved.course = {.epochs = epochs, .batches = flags.batches, .rate = rate_of(flags, epochs)};
+  resolved.run_plan = {.epochs = epochs, .batches = flags.batches, .rate = rate_of(flags, epochs)};
   resolved.loss = [losses = flags.losses](int epoch) {
     return losses.empty() ? 0 : losses[static_cast<std::size_t>(epoch)];
   };
-  const Peak peak = peak_of(resolved.course.rate, resolved.course.steps());
+  const Peak peak = peak_of(resolved.run_plan.rate, resolved.run_plan.steps());
   options.cadence = {.skip = flags.skip.value_or(preset.cadence.skip),
                      .wait = flags.wait.value_or(preset.cadence.wait)};
   options.stall.patience = flags.patience.value_or(options.stall.patience);
@@ -194,7 +194,7 @@ void print_json(const Resolved& resolved, const std::vector<EpochTrajectory>& ep
   }
   report["nodes"] = resolved.nodes;
   report["epochs"] = options.phases.epochs;
-  report["batches"] = resolved.course.batches;
+  report["batches"] = resolved.run_plan.batches;
   report["warmup_epochs"] = options.phases.warmup;
   report["cooldown_epochs"] = options.phases.cooldown;
   report["exchanges"] = total.exchanges;
@@ -228,7 +228,7 @@ void print_table(const Resolved& resolved, const std::vector<EpochTrajectory>& e
       "{}\n\n",
       name_of(options.kind), options.cadence.skip, options.cadence.wait,
       options.kind == ScheduleKind::kRate ? fmt::format(", alpha {}", options.alpha) : "",
-      resolved.nodes, options.phases.epochs, resolved.course.batches, options.phases.warmup,
+      resolved.nodes, options.phases.epochs, resolved.run_plan.batches, options.phases.warmup,
       options.phases.cooldown);
   const Table table({{"epoch", 5},
                      {"phase", 8, /*left=*/true},
@@ -252,7 +252,7 @@ void print_table(const Resolved& resolved, const std::vector<EpochTrajectory>& e
   }
   const Total total = total_of(epochs);
   fmt::print("\n{} exchanges in {} steps, {} of them agreements\n", total.exchanges,
-             options.phases.epochs * resolved.course.batches, total.agreements);
+             options.phases.epochs * resolved.run_plan.batches, total.agreements);
   for (const std::string& warning : warnings_of(resolved)) {
     fmt::print(stderr, "daso: warning: {}\n", warning);
   }
@@ -260,8 +260,9 @@ void print_table(const Resolved& resolved, const std::vector<EpochTrajectory>& e
 
 int act(const ScheduleFlags& flags) {
   const Resolved resolved = resolve(flags);
-  const std::vector<EpochTrajectory> epochs = trajectory_of(
-      Schedule(resolved.options), Cycle({.nodes = resolved.nodes}), resolved.course, resolved.loss);
+  const std::vector<EpochTrajectory> epochs =
+      trajectory_of(Schedule(resolved.options), Cycle({.nodes = resolved.nodes}), resolved.run_plan,
+                    resolved.loss);
   flags.json ? print_json(resolved, epochs) : print_table(resolved, epochs);
   return kExitOk;
 }
@@ -327,4 +328,4 @@ Command add_schedule(CLI::App& parent) {
   return {app, [flags](const Invocation&) { return act(*flags); }};
 }
 
-}  // namespace daso
+}  // namespace daso::cli

@@ -5,7 +5,7 @@
 
 #include "daso/base/error.h"
 
-namespace daso {
+namespace daso::cli {
 
 std::string Table::header() const {
   std::vector<std::string> titles;
@@ -46,4 +46,4 @@ std::string format_gigabytes(double bytes_per_second) {
   return fmt::format("{:.3f}", bytes_per_second / 1e9);
 }
 
-}  // namespace daso
+}  // namespace daso::cli

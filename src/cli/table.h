@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-namespace daso {
+namespace daso::cli {
 
 // Text in columns of fixed width, so that a row can be printed before the next is known.
 struct Column {
@@ -35,4 +35,4 @@ std::string format_seconds(double seconds);
 // Bytes per second in units of 10^9: 1.234.
 std::string format_gigabytes(double bytes_per_second);
 
-}  // namespace daso
+}  // namespace daso::cli

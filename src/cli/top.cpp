@@ -15,9 +15,9 @@
 #include "cli/command.h"
 #include "cli/top_view.h"
 #include "daso/base/error.h"
-#include "daso/train/interrupt.h"
+#include "daso/run/interrupt.h"
 
-namespace daso {
+namespace daso::cli {
 namespace {
 
 namespace fs = std::filesystem;
@@ -167,4 +167,4 @@ Command add_top(CLI::App& parent) {
   return {app, [options](const Invocation&) { return top(*options); }};
 }
 
-}  // namespace daso
+}  // namespace daso::cli

@@ -11,12 +11,14 @@
 #include <tuple>
 #include <vector>
 
-#include "cli/duration.h"
-#include "cli/statistics.h"
+#include "bench/statistics.h"
 #include "cli/table.h"
+#include "daso/record/duration.h"
 
-namespace daso {
+namespace daso::cli {
 namespace {
+
+using namespace bench;
 
 using nlohmann::json;
 
@@ -98,6 +100,7 @@ std::string phase_line(const json& status) {
   const std::int64_t skip = count_in(status, "skip");
   const std::int64_t wait = count_in(status, "wait");
   const std::int64_t in_flight_for = count_in(status, "in_flight_for");
+  if (!status.contains("phase")) return "phase     none: the strategy is the same in every step";
   std::string text = "phase     " + text_in(status, "phase");
   if (skip == 0) return text + ", no exchange in the background";
   text += skip == 1 ? ", exchange every step" : fmt::format(", exchange every {} steps", skip);
@@ -232,4 +235,4 @@ std::string top_view(const json& status, double now, ViewSize size) {
   return text;
 }
 
-}  // namespace daso
+}  // namespace daso::cli

@@ -4,7 +4,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
-namespace daso {
+namespace daso::cli {
 
 struct ViewSize {
   int width = 80;   // letters
@@ -20,4 +20,4 @@ bool is_over(const nlohmann::json& status);
 // control characters, and neither they nor their number exceed the size.
 std::string top_view(const nlohmann::json& status, double now, ViewSize size);
 
-}  // namespace daso
+}  // namespace daso::cli

@@ -8,15 +8,16 @@
 
 #include "cli/command.h"
 #include "cli/config_file.h"
+#include "cli/flags.h"
 #include "cli/run_folder.h"
 #include "cli/train_flags.h"
 #include "cli/train_report.h"
 #include "daso/base/error.h"
 #include "daso/comm/place.h"
-#include "daso/train/interrupt.h"
-#include "daso/train/trainer.h"
+#include "daso/run/interrupt.h"
+#include "daso/run/trainer.h"
 
-namespace daso {
+namespace daso::cli {
 namespace {
 
 namespace fs = std::filesystem;
@@ -28,7 +29,7 @@ constexpr Seconds kTimeToSave{600};
 
 struct TrainCommand {
   LaunchFlags launch{.time_to_save = kTimeToSave};
-  TrainOptions options{.trace = StepRange{0, 200}};
+  Settings options{.trace = StepRange{0, 200}};
   std::string config;
   bool json = false;
 };
@@ -51,7 +52,7 @@ Configuration resolved_configuration(const World& world, const Trainer& trainer)
 
 void print_start(const World& world, const TrainCommand& command, const Trainer& trainer,
                  const Configuration& resolved) {
-  const TrainOptions& o = command.options;
+  const Settings& o = command.options;
   fmt::print("{} on {} with {}: {} ranks on {} nodes, {} epochs\n", o.model, o.data, o.strategy,
              world.size(), world.topology().nodes(), o.epochs);
   std::string line;
@@ -157,7 +158,7 @@ bool counted_elsewhere(const LaunchFlags& launch) {
 // A run goes on with its own configuration; flags win, also over what belongs to what they replace.
 // The ranks may be counted by others.
 void apply_own_config(CLI::App& app, TrainCommand& command) {
-  TrainOptions& options = command.options;
+  Settings& options = command.options;
   if (options.out.empty() && options.resume_from.empty()) options.out = newest_run();
   const fs::path run = options.resume_from.empty() ? options.out : run_of(options.resume_from);
   if (!fs::exists(run / kConfigFile)) return;
@@ -181,7 +182,7 @@ void check_resume_from(const fs::path& checkpoint) {
 }
 
 int act(CLI::App& app, TrainCommand& command, const Invocation& invocation) {
-  const TrainOptions& options = command.options;
+  const Settings& options = command.options;
   check_resume_from(options.resume_from);
   if (!command.config.empty()) {
     apply_config_file(app, command.config, replaced_keys(app, options));
@@ -192,8 +193,8 @@ int act(CLI::App& app, TrainCommand& command, const Invocation& invocation) {
   require(options.resume || options.out.empty() || !newest_checkpoint(options.out / "checkpoints"),
           "--out {} holds a run already: give another folder, or --resume to go on with it",
           options.out.string());
-  return on_ranks({"train", command.launch, kShape, configuration_of(command.options)}, invocation,
-                  [&](World& world) { return train(world, command); });
+  return on_ranks({"train", command.launch, kShape, configuration_of(command.options)},
+                  invocation.arguments, [&](World& world) { return train(world, command); });
 }
 
 }  // namespace
@@ -211,4 +212,4 @@ Command add_train(CLI::App& parent) {
           [app, command](const Invocation& invocation) { return act(*app, *command, invocation); }};
 }
 
-}  // namespace daso
+}  // namespace daso::cli

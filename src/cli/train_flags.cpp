@@ -9,9 +9,9 @@
 #include "cli/flags.h"
 #include "cli/numbers.h"
 #include "daso/base/error.h"
-#include "daso/model/make_network.h"
+#include "daso/nets/make_network.h"
 
-namespace daso {
+namespace daso::cli {
 namespace {
 
 constexpr double kMegabyte = 1 << 20;
@@ -46,7 +46,7 @@ Uneven uneven_of(const std::string& name) { return name == "drop" ? Uneven::kDro
 
 Precision precision_of(const std::string& name) { return find_precision(name).value(); }
 
-void add_data_flags(CLI::App& app, TrainOptions& o) {
+void add_data_flags(CLI::App& app, Settings& o) {
   Flags flags(app);
   app.add_option("--data", o.data, join(data_kinds(), ", "))->capture_default_str();
   app.add_option("--model", o.model, join(network_names(), ", "))->capture_default_str();
@@ -87,7 +87,7 @@ std::vector<double> numbers_of(const std::string& flag, const std::string& text)
   return numbers;
 }
 
-void add_optimizer_flags(CLI::App& app, TrainOptions& o) {
+void add_optimizer_flags(CLI::App& app, Settings& o) {
   Flags flags(app);
   flags.choice("--optimizer", o.optimizer.name, optimizer_names(), std::identity())
       ->description(join(optimizer_names(), ", ") + " (sgd; adamw for transformer and vit-tiny)");
@@ -116,7 +116,7 @@ void add_optimizer_flags(CLI::App& app, TrainOptions& o) {
                parse_number);
 }
 
-void add_exchange_flags(CLI::App& app, TrainOptions& o) {
+void add_exchange_flags(CLI::App& app, Settings& o) {
   Flags flags(app);
   flags.choice("--schedule", o.schedule, schedule_names(), schedule_kind_of);
   flags.count("--skip", "Steps from one start to the next", o.skip, 1);
@@ -141,7 +141,7 @@ void add_exchange_flags(CLI::App& app, TrainOptions& o) {
           fmt::format("{}", static_cast<double>(o.bucket_elements) * sizeof(float) / kMegabyte));
 }
 
-void add_output_flags(CLI::App& app, TrainOptions& o) {
+void add_output_flags(CLI::App& app, Settings& o) {
   Flags flags(app);
   flags.parsed("--checkpoint-every", "5steps, 1epochs or 10minutes (only at the end)",
                o.checkpoint_every, parse_every);
@@ -185,7 +185,7 @@ class Entries {
   Configuration all_;
 };
 
-void put_model(Entries& all, const TrainOptions& o) {
+void put_model(Entries& all, const Settings& o) {
   all.put("data", o.data);
   all.put("model", o.model);
   all.put_if("layers", o.layers);
@@ -196,7 +196,7 @@ void put_model(Entries& all, const TrainOptions& o) {
   if (!o.freeze.empty()) all.put("freeze", join(o.freeze, ","));
 }
 
-void put_learning(Entries& all, const TrainOptions& o) {
+void put_learning(Entries& all, const Settings& o) {
   all.put("epochs", o.epochs);
   all.put("batch-size", o.batch_size);
   all.put("accumulate", o.accumulate);
@@ -225,7 +225,7 @@ void put_learning(Entries& all, const TrainOptions& o) {
   all.put("sync-batchnorm", o.sync_batchnorm);
 }
 
-void put_strategy(Entries& all, const TrainOptions& o) {
+void put_strategy(Entries& all, const Settings& o) {
   all.put("strategy", o.strategy);
   all.put("preset", o.preset);
   all.put_name_if("schedule", o.schedule);
@@ -244,7 +244,7 @@ void put_strategy(Entries& all, const TrainOptions& o) {
 
 }  // namespace
 
-void add_batch_flags(CLI::App& app, TrainOptions& o) {
+void add_batch_flags(CLI::App& app, Settings& o) {
   Flags flags(app);
   flags.count("--batch-size", "Examples per rank and backward", o.batch_size, 1)
       ->default_str(std::to_string(o.batch_size));
@@ -252,7 +252,7 @@ void add_batch_flags(CLI::App& app, TrainOptions& o) {
       ->default_str(std::to_string(o.accumulate));
 }
 
-void add_rate_flags(CLI::App& app, TrainOptions& o) {
+void add_rate_flags(CLI::App& app, Settings& o) {
   Flags flags(app);
   flags.parsed("--lr", "Peak of the learning rate (sgd 0.1, lars 1, adamw and lamb 0.001)", o.lr,
                parse_number);
@@ -277,7 +277,7 @@ void add_rate_flags(CLI::App& app, TrainOptions& o) {
                o.lr_threshold, parse_number);
 }
 
-void add_job_flags(CLI::App& app, TrainOptions& options) {
+void add_job_flags(CLI::App& app, Settings& options) {
   add_data_flags(app, options);
   add_rate_flags(app, options);
   add_optimizer_flags(app, options);
@@ -285,7 +285,7 @@ void add_job_flags(CLI::App& app, TrainOptions& options) {
   app.add_option("--out", options.out, "Folder for all output (runs/<time>)");
 }
 
-void add_train_flags(CLI::App& app, TrainOptions& options) {
+void add_train_flags(CLI::App& app, Settings& options) {
   Flags flags(app);
   flags.choice("--strategy", options.strategy, strategy_names(), std::identity())
       ->default_str(options.strategy);
@@ -295,7 +295,7 @@ void add_train_flags(CLI::App& app, TrainOptions& options) {
   add_output_flags(app, options);
 }
 
-std::vector<std::string> replaced_keys(const CLI::App& app, const TrainOptions& o) {
+std::vector<std::string> replaced_keys(const CLI::App& app, const Settings& o) {
   const auto given = [&](const char* flag) { return app.count(flag) > 0; };
   std::vector<std::string> keys;
   const auto add = [&](const std::vector<std::string>& more) {
@@ -315,7 +315,7 @@ std::vector<std::string> replaced_keys(const CLI::App& app, const TrainOptions& 
   return keys;
 }
 
-Configuration configuration_of(const TrainOptions& o) {
+Configuration configuration_of(const Settings& o) {
   Entries all;
   put_model(all, o);
   put_learning(all, o);
@@ -345,4 +345,4 @@ std::string toml_of(const Configuration& configuration) {
   return text;
 }
 
-}  // namespace daso
+}  // namespace daso::cli

@@ -6,13 +6,13 @@
 #include <utility>
 #include <vector>
 
-#include "cli/duration.h"
-#include "cli/run_report.h"
-#include "cli/terminal.h"
 #include "daso/base/error.h"
-#include "daso/model/large_tensor.h"
+#include "daso/launch/terminal.h"
+#include "daso/record/duration.h"
+#include "daso/record/report.h"
+#include "daso/tensor/large_tensor.h"
 
-namespace daso {
+namespace daso::cli {
 namespace {
 
 namespace fs = std::filesystem;
@@ -22,20 +22,20 @@ constexpr Seconds kBetweenBars{0.2};
 constexpr std::int64_t kRecordEvery = 10;  // steps, in metrics.jsonl
 
 json record_of(const Progress& now) {
-  json record = {{"step", now.when.step},
-                 {"epoch", now.when.epoch},
+  json record = {{"step", now.info.step},
+                 {"epoch", now.info.epoch},
                  {"seconds", now.seconds},
-                 {"phase", name_of(now.phase)},
-                 {"skip", now.skip},
-                 {"wait", now.wait},
-                 {"learning_rate", now.when.rate},
+                 {"skip", now.strategy.skip},
+                 {"wait", now.strategy.wait},
+                 {"learning_rate", now.info.rate},
                  {"train_loss", now.loss},
                  {"samples_per_second", now.samples_per_second},
                  {"wait_share", now.wait_share},
                  {"wait_seconds", now.wait_seconds},
                  {"bytes_between_nodes", now.bytes_between_nodes}};
-  if (now.staleness) record["staleness"] = *now.staleness;
-  if (now.distance) record["distance"] = *now.distance;
+  if (now.strategy.phase) record["phase"] = name_of(*now.strategy.phase);
+  if (now.strategy.staleness) record["staleness"] = *now.strategy.staleness;
+  if (now.strategy.distance) record["distance"] = *now.strategy.distance;
   if (now.late) {
     record["late_rank"] = now.late->rank;
     record["late_step"] = now.late->step;
@@ -50,17 +50,18 @@ json record_of(const Progress& now) {
 
 // The same for TensorBoard, whose tags are grouped by what stands before the slash.
 void put_scalars(TensorBoardFile& board, const Progress& now) {
-  const auto put = [&](const char* tag, double value) { board.scalar(tag, now.when.step, value); };
+  const auto put = [&](const char* tag, double value) { board.scalar(tag, now.info.step, value); };
   put("train/loss", now.loss);
-  put("train/learning_rate", now.when.rate);
+  put("train/learning_rate", now.info.rate);
   put("train/samples_per_second", now.samples_per_second);
-  put("schedule/phase", static_cast<double>(now.phase));
-  put("schedule/skip", static_cast<double>(now.skip));
-  put("schedule/wait", now.wait);
+  if (now.strategy.phase) put("schedule/phase", static_cast<double>(*now.strategy.phase));
+  put("schedule/skip", static_cast<double>(now.strategy.skip));
+  put("schedule/wait", now.strategy.wait);
   put("communication/wait_seconds", now.wait_seconds);
   put("communication/bytes_between_nodes", static_cast<double>(now.bytes_between_nodes));
-  if (now.staleness) put("exchange/staleness", static_cast<double>(*now.staleness));
-  if (now.distance) put("exchange/distance", *now.distance);
+  if (now.strategy.staleness)
+    put("exchange/staleness", static_cast<double>(*now.strategy.staleness));
+  if (now.strategy.distance) put("exchange/distance", *now.strategy.distance);
   if (now.late) put("late/seconds", now.late->seconds);
   if (now.test) {
     put("test/loss", now.test->loss);
@@ -81,16 +82,18 @@ std::string records_before(const fs::path& file, std::int64_t step) {
   return kept;
 }
 
-std::string cadence_in(const Progress& now) {
-  if (now.skip == 0) return name_of(now.phase);
-  std::string text = fmt::format("{} {}", name_of(now.phase), now.skip);
-  if (now.wait > 0) text += fmt::format("/{}", now.wait);
+// "cycling 8/1"; nothing of a strategy that has no phases.
+std::string cadence_in(const StrategyStatus& now) {
+  if (!now.phase) return "";
+  std::string text = name_of(*now.phase);
+  if (now.skip > 0) text += fmt::format(" {}", now.skip);
+  if (now.skip > 0 && now.wait > 0) text += fmt::format("/{}", now.wait);
   return text;
 }
 
 }  // namespace
 
-TrainReport::TrainReport(const World& world, const TrainOptions& options, const Trainer& trainer,
+TrainReport::TrainReport(const World& world, const Settings& options, const Trainer& trainer,
                          bool quiet)
     : world_(world),
       options_(options),
@@ -108,7 +111,7 @@ TrainReport::TrainReport(const World& world, const TrainOptions& options, const 
 }
 
 void TrainReport::operator()(const Progress& now) {
-  if (now.test || now.when.step % kRecordEvery == 0) record(now);
+  if (now.test || now.info.step % kRecordEvery == 0) record(now);
   status_.update(now, seconds_left(now));
   if (quiet_) return;
   if (now.test) {
@@ -134,7 +137,7 @@ void TrainReport::record(const Progress& now) {
   // A full disk must not end a run for the sake of a picture.
   try {
     put_scalars(board_, now);
-    if (now.test && options_.histograms) record_histograms(now.when.step);
+    if (now.test && options_.histograms) record_histograms(now.info.step);
   } catch (const Error& error) {
     if (!std::exchange(warned_, true)) fmt::print(stderr, "daso: warning: {}\n", error.what());
   }
@@ -152,26 +155,29 @@ void TrainReport::record_histograms(std::int64_t step) {
 }
 
 void TrainReport::show_epoch(const Progress& now) const {
+  const std::string cadence = cadence_in(now.strategy);
   fmt::print(
-      "{}epoch {:3} of {}  {:12}  loss {:.4f}  test loss {:.4f}  accuracy {:.4f}  "
+      "{}epoch {:3} of {}  {}loss {:.4f}  test loss {:.4f}  accuracy {:.4f}  "
       "{:.0f} samples/s  waiting {:.1f} %{}\n",
-      columns_ ? "\033[K" : "", now.when.epoch + 1, now.epochs, cadence_in(now), now.loss,
-      now.test->loss, now.test->accuracy, now.samples_per_second, 100 * now.wait_share,
-      late_in(now));
+      columns_ ? "\033[K" : "", now.info.epoch + 1, now.epochs,
+      cadence.empty() ? "" : fmt::format("{:12}  ", cadence), now.loss, now.test->loss,
+      now.test->accuracy, now.samples_per_second, 100 * now.wait_share, late_in(now));
   std::fflush(stdout);
 }
 
 void TrainReport::show_bar(const Progress& now) {
   constexpr int kWidth = 16;
   const double done =
-      static_cast<double>(now.when.batch + 1) / static_cast<double>(now.when.last + 1);
+      static_cast<double>(now.info.batch + 1) / static_cast<double>(now.info.last + 1);
   const int filled = static_cast<int>(done * kWidth);
   std::string bar = fmt::format(
       "epoch {} of {} [{:#>{}}{:.>{}}] {} left  {}{}  loss {:.4f}  {:.0f} samples/s  "
       "waiting {:.1f} %{}",
-      now.when.epoch + 1, now.epochs, "", filled, "", kWidth - filled,
-      short_duration(seconds_left(now)), cadence_in(now),
-      now.in_flight_for > 0 ? fmt::format(" exchange in flight for {}", now.in_flight_for) : "",
+      now.info.epoch + 1, now.epochs, "", filled, "", kWidth - filled,
+      short_duration(seconds_left(now)), cadence_in(now.strategy),
+      now.strategy.in_flight_for > 0
+          ? fmt::format(" exchange in flight for {}", now.strategy.in_flight_for)
+          : "",
       now.loss, now.samples_per_second, 100 * now.wait_share, late_in(now));
   // A bar that wraps cannot be drawn over.
   bar.resize(std::min(bar.size(), static_cast<std::size_t>(*columns_ - 1)));
@@ -181,9 +187,9 @@ void TrainReport::show_bar(const Progress& now) {
 }
 
 double TrainReport::seconds_left(const Progress& now) const {
-  const auto done = static_cast<double>(now.when.step + 1 - place_.step);
-  const auto all = static_cast<double>(now.epochs) * static_cast<double>(now.when.last + 1);
-  return since(begin_).count() / done * (all - static_cast<double>(now.when.step + 1));
+  const auto done = static_cast<double>(now.info.step + 1 - place_.step);
+  const auto all = static_cast<double>(now.epochs) * static_cast<double>(now.info.last + 1);
+  return since(begin_).count() / done * (all - static_cast<double>(now.info.step + 1));
 }
 
 std::string TrainReport::late_in(const Progress& now) const {
@@ -193,4 +199,4 @@ std::string TrainReport::late_in(const Progress& now) const {
                      1e3 * now.late->seconds);
 }
 
-}  // namespace daso
+}  // namespace daso::cli

@@ -7,10 +7,10 @@
 
 #include "cli/run_status.h"
 #include "daso/base/seconds.h"
-#include "daso/metrics/tensorboard.h"
-#include "daso/train/trainer.h"
+#include "daso/record/tensorboard.h"
+#include "daso/run/trainer.h"
 
-namespace daso {
+namespace daso::cli {
 
 // What rank 0 shows and records while a run goes on: a bar on a terminal, a line per epoch
 // elsewhere; metrics.jsonl, TensorBoard's file and status.json.
@@ -18,7 +18,7 @@ class TrainReport {
  public:
   // All is borrowed. Records of steps that the trainer is still to do are of a run that was stopped
   // later than its checkpoint; they are dropped.
-  TrainReport(const World& world, const TrainOptions& options, const Trainer& trainer, bool quiet);
+  TrainReport(const World& world, const Settings& options, const Trainer& trainer, bool quiet);
 
   void operator()(const Progress& now);
   // The last word: summary.json and what else has an end.
@@ -33,7 +33,7 @@ class TrainReport {
   std::string late_in(const Progress& now) const;
 
   const World& world_;
-  const TrainOptions& options_;
+  const Settings& options_;
   const Trainer& trainer_;
   const RunPlace place_;  // where this process began
   std::ofstream metrics_;
@@ -46,4 +46,4 @@ class TrainReport {
   Clock::time_point last_ = begin_;
 };
 
-}  // namespace daso
+}  // namespace daso::cli

@@ -7,7 +7,7 @@
 #include "daso/base/error.h"
 #include "daso/base/text.h"
 
-namespace daso {
+namespace daso::cli {
 namespace {
 
 std::vector<std::string> flags_of(const CLI::App& app) {
@@ -83,4 +83,4 @@ std::string missing_command(const CLI::App& app) {
   return fmt::format("'{}' needs a command: {}", full_name(app), join(commands_of(app), ", "));
 }
 
-}  // namespace daso
+}  // namespace daso::cli

@@ -8,7 +8,7 @@ class App;
 }
 
 // What to tell somebody whose command line was not understood.
-namespace daso {
+namespace daso::cli {
 
 // The command that was reached: the app itself or its innermost sub-command that was named.
 const CLI::App& reached(const CLI::App& app);
@@ -23,4 +23,4 @@ std::string misunderstood(const CLI::App& app);
 // For an app that is called without any of its sub-commands.
 std::string missing_command(const CLI::App& app);
 
-}  // namespace daso
+}  // namespace daso::cli

@@ -10,7 +10,7 @@
 #include "daso/base/text.h"
 #include "daso/comm/network.h"
 
-namespace daso {
+namespace daso::cli {
 namespace {
 
 std::vector<std::string> parse_list(const std::string& flag, const std::string& text) {
@@ -101,4 +101,4 @@ std::vector<std::int64_t> parse_sizes(const std::string& flag, const std::string
   return sizes;
 }
 
-}  // namespace daso
+}  // namespace daso::cli

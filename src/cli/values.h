@@ -9,7 +9,7 @@
 #include "daso/base/seconds.h"
 
 // Values of flags. All throw ConfigError that names the flag, what it takes and what it got.
-namespace daso {
+namespace daso::cli {
 
 int parse_count(const std::string& flag, const std::string& text, int at_least,
                 int at_most = std::numeric_limits<int>::max());
@@ -33,4 +33,4 @@ std::string parse_address_flag(const std::string& flag, const std::string& text)
 // 1K,1M,16M in bytes.
 std::vector<std::int64_t> parse_sizes(const std::string& flag, const std::string& text);
 
-}  // namespace daso
+}  // namespace daso::cli

@@ -6,15 +6,18 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/command.h"
-#include "cli/given_world.h"
+#include "cli/flags.h"
 #include "cli/values.h"
-#include "cli/verify_policy.h"
-#include "cli/verify_ranks.h"
 #include "daso/base/error.h"
 #include "daso/base/text.h"
+#include "verify/given_world.h"
+#include "verify/verify_policy.h"
+#include "verify/verify_ranks.h"
 
-namespace daso {
+namespace daso::cli {
 namespace {
+
+using namespace verify;
 
 using json = nlohmann::ordered_json;
 using RunTraining = std::function<Outcome(const GoldenCase&)>;
@@ -125,7 +128,7 @@ int verify_all(const std::vector<GoldenCase>& cases, const VerifyFlags& flags, b
   for (const GoldenCase& golden : cases) {
     const Outcome outcome =
         std::visit(Overloaded{[&](const TrainingCase&) { return run_training(golden); },
-                              [](const auto& one) { return Outcome{.verdict = verify(one)}; }},
+                              [](const auto& one) { return Outcome{.verdict = verify_case(one)}; }},
                    golden.what);
     output.add(golden, outcome);
     // A job that failed a check says no more than the case; any other end is not about the case.
@@ -243,4 +246,4 @@ Command add_verify(CLI::App& parent) {
   return {app, [flags](const Invocation&) { return act(*flags); }};
 }
 
-}  // namespace daso
+}  // namespace daso::cli

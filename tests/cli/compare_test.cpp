@@ -12,6 +12,8 @@
 namespace daso::test {
 namespace {
 
+using namespace daso::cli;
+
 TEST(Compare, UnderstandsCandidates) {
   const std::vector<Candidate> all = parse_candidates("--strategies", "sync,daso,daso:paper");
   ASSERT_EQ(all.size(), 3U);

@@ -16,12 +16,14 @@
 namespace daso::test {
 namespace {
 
+using namespace daso::cli;
+
 // A train command's flags, as they are after a file was applied; those on the command line win.
-TrainOptions options_after(const std::string& text, std::vector<std::string> words = {}) {
+Settings options_after(const std::string& text, std::vector<std::string> words = {}) {
   const ScratchFolder folder;
   const std::string path = folder.path() / "c.toml";
   std::ofstream(path, std::ios::binary) << text;
-  TrainOptions options{.trace = StepRange{0, 200}};
+  Settings options{.trace = StepRange{0, 200}};
   CLI::App app;
   add_train_flags(app, options);
   std::reverse(words.begin(), words.end());  // CLI11 takes them from the back
@@ -37,7 +39,7 @@ const std::string kWhole =
     "checkpoint-every = \"5steps\"\ntrace = \"none\"\nfreeze = \"fc1,fc2.bias\"\n";
 
 TEST(ConfigFile, GivesFlagsTheirValues) {
-  const TrainOptions options = options_after(kWhole);
+  const Settings options = options_after(kWhole);
   EXPECT_EQ(options.data, "idx:some/where");
   EXPECT_EQ(options.epochs, 12);
   EXPECT_EQ(options.lr, 0.05);
@@ -49,8 +51,8 @@ TEST(ConfigFile, GivesFlagsTheirValues) {
 
 // What a resolved run writes, a run takes.
 TEST(ConfigFile, TakesWhatIsWrittenOfARun) {
-  const TrainOptions options = options_after(kWhole);
-  const TrainOptions again = options_after(toml_of(configuration_of(options)));
+  const Settings options = options_after(kWhole);
+  const Settings again = options_after(toml_of(configuration_of(options)));
   EXPECT_EQ(configuration_of(again), configuration_of(options));
 }
 

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/launch_flags.h"
+#include "daso/launch/launch_flags.h"
 
 #include <gtest/gtest.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
+#include "cli/flags.h"
 #include "daso/base/error.h"
 
-namespace daso {
+namespace daso::cli {
 namespace {
 
 constexpr Shape kTwoByTwo{.nodes = 2, .ranks_per_node = 2};
@@ -122,4 +123,4 @@ TEST(LaunchFlags, RendezvousHoldsWhereTheLauncherNamesNone) {
 }
 
 }  // namespace
-}  // namespace daso
+}  // namespace daso::cli

@@ -3,12 +3,14 @@
 
 #include <stdexcept>
 
+#include "bench/statistics.h"
 #include "cli/machine.h"
-#include "cli/statistics.h"
 #include "cli/table.h"
 
-namespace daso {
+namespace daso::cli {
 namespace {
+
+using namespace bench;
 
 TEST(Table, CellsStandUnderTheirTitles) {
   const Table table({{"name", 6, /*left=*/true}, {"bytes", 3}});
@@ -47,4 +49,4 @@ TEST(Machine, MissingPackagesComeWithTheirPurpose) {
 }
 
 }  // namespace
-}  // namespace daso
+}  // namespace daso::cli

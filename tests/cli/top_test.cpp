@@ -16,7 +16,6 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 
-#include "cli/captured_output.h"
 #include "cli/command.h"
 #include "cli/top_view.h"
 #include "daso/base/error.h"
@@ -24,9 +23,12 @@
 #include "daso/base/seconds.h"
 #include "daso/base/text.h"
 #include "scratch_folder.h"
+#include "verify/captured_output.h"
 
-namespace daso {
+namespace daso::cli {
 namespace {
+
+using namespace verify;
 
 using nlohmann::json;
 
@@ -361,4 +363,4 @@ TEST_F(Top, PrintsOnceOnATerminalIfAsked) {
 }
 
 }  // namespace
-}  // namespace daso
+}  // namespace daso::cli

@@ -5,7 +5,7 @@
 
 #include "daso/base/error.h"
 
-namespace daso {
+namespace daso::cli {
 namespace {
 
 // The message with which a value is refused; empty if it is not.
@@ -92,4 +92,4 @@ TEST(Values, AddressesNeedAPort) {
 }
 
 }  // namespace
-}  // namespace daso
+}  // namespace daso::cli

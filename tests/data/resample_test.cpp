@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "daso/data/rows_kernel.h"
+#include "daso/kernels/rows_kernel.h"
 #include "data/image_files.h"
 
 namespace daso {

@@ -8,7 +8,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "daso/optim/adamw_kernel.h"
+#include "daso/kernels/adamw_kernel.h"
 #include "floats.h"
 
 namespace daso {

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "daso/model/flat_model.h"
+#include "daso/tensor/flat_model.h"
 
 namespace daso {
 

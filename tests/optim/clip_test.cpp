@@ -9,7 +9,7 @@
 
 #include "bag.h"
 #include "daso/base/error.h"
-#include "daso/optim/norm.h"
+#include "daso/kernels/norm.h"
 
 namespace daso {
 namespace {

@@ -11,7 +11,7 @@
 
 #include "bag.h"
 #include "daso/base/error.h"
-#include "daso/optim/ema_kernel.h"
+#include "daso/kernels/ema_kernel.h"
 #include "daso/optim/make_optimizer.h"
 
 namespace daso {

@@ -10,10 +10,10 @@
 
 #include "bag.h"
 #include "daso/base/error.h"
+#include "daso/kernels/lamb_kernel.h"
+#include "daso/kernels/lars_kernel.h"
 #include "daso/optim/lamb.h"
-#include "daso/optim/lamb_kernel.h"
 #include "daso/optim/lars.h"
-#include "daso/optim/lars_kernel.h"
 #include "floats.h"
 
 namespace daso {

@@ -6,7 +6,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "daso/optim/sgd_kernel.h"
+#include "daso/kernels/sgd_kernel.h"
 #include "floats.h"
 
 namespace daso {

@@ -34,7 +34,7 @@ class Backend {
   // object.
   virtual c10::intrusive_ptr<c10d::Backend> make_group(const GroupPlan& plan) = 0;
   // For a rank that ends while others may be waiting for it: its end then waits for nobody.
-  virtual void leave_behind() {}
+  virtual void leak() {}
 };
 
 struct BackendStatus {

@@ -13,7 +13,7 @@ Group::Group(GroupOptions options, c10::intrusive_ptr<c10d::Backend> backend, Gu
 
 Group::~Group() = default;
 
-void Group::leave_behind() { static_cast<void>(backend_.release()); }
+void Group::leak() { static_cast<void>(backend_.release()); }
 
 Pending Group::done(at::Tensor result) {
   auto operation = std::make_unique<Operation>();

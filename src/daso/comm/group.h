@@ -64,7 +64,7 @@ class Group {
   Pending done(at::Tensor result);
 
   // Forgets the backend without ending it; see World::~World.
-  void leave_behind();
+  void leak();
 
  private:
   void refuse_if_broken(const Call& call) const;

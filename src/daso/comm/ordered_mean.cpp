@@ -29,10 +29,10 @@ void add_in_order(const float* terms, const std::vector<Share>& shares, float* s
   }
 }
 
-void take_rest(float* rest, float* sum, std::int64_t elements) {
+void take_residual(float* residual, float* sum, std::int64_t elements) {
   for (std::int64_t i = 0; i < elements; ++i) {
-    sum[i] += rest[i];
-    rest[i] = 0;
+    sum[i] += residual[i];
+    residual[i] = 0;
   }
 }
 
@@ -52,10 +52,10 @@ OrderedMean::OrderedMean(Communicator& group, std::vector<Share> shares)
           group.size(), group.name(), shares_.size());
 }
 
-void OrderedMean::operator()(const at::Tensor& tensor, Seconds limit, const at::Tensor& rest) {
+void OrderedMean::operator()(const at::Tensor& tensor, Seconds limit, const at::Tensor& residual) {
   const Deadline deadline(limit);
   start(tensor);
-  turn(deadline.left(), rest);
+  turn(deadline.left(), residual);
   finish(deadline.left());
 }
 
@@ -74,15 +74,17 @@ void OrderedMean::start(const at::Tensor& tensor) {
   pending_ = group_.all_to_all(whole_, room(received_, even, tensor));
 }
 
-void OrderedMean::turn(Seconds limit, const at::Tensor& rest) {
+void OrderedMean::turn(Seconds limit, const at::Tensor& residual) {
   const at::Tensor received = (*std::exchange(pending_, std::nullopt)).wait(limit);
   const at::Tensor sum = room(sum_, whole_.size(0) / group_.size(), tensor_);
   add_in_order(received.const_data_ptr<float>(), shares_, sum.mutable_data_ptr<float>(),
                sum.numel());
-  if (rest.defined()) {
-    DASO_ASSERT(rest.numel() == segment_of(tensor_.size(0), group_.size(), group_.rank()).length() *
-                                    elements_per_row(tensor_));
-    take_rest(rest.mutable_data_ptr<float>(), sum.mutable_data_ptr<float>(), rest.numel());
+  if (residual.defined()) {
+    DASO_ASSERT(residual.numel() ==
+                segment_of(tensor_.size(0), group_.size(), group_.rank()).length() *
+                    elements_per_row(tensor_));
+    take_residual(residual.mutable_data_ptr<float>(), sum.mutable_data_ptr<float>(),
+                  residual.numel());
   }
   pending_ = spread_(sum, whole_);
 }

@@ -31,15 +31,15 @@ class OrderedMean {
   // One share per rank of the group. The group is borrowed; no other thread may use it meanwhile.
   OrderedMean(Communicator& group, std::vector<Share> shares);
 
-  // Replaces `tensor` (float32, cut along its first dimension) by the mean. With `rest`, which has
-  // the rows of this rank's segment, the owner adds it to the sum and sets it to 0. Throws as
+  // Replaces `tensor` (float32, cut along its first dimension) by the mean. With `residual`, which
+  // has the rows of this rank's segment, the owner adds it to the sum and sets it to 0. Throws as
   // Pending::wait does.
-  void operator()(const at::Tensor& tensor, Seconds limit, const at::Tensor& rest = {});
+  void operator()(const at::Tensor& tensor, Seconds limit, const at::Tensor& residual = {});
 
   // The same in steps; the tensor belongs to the mean until the last one. Only `turn` and `finish`
   // block.
   void start(const at::Tensor& tensor);
-  void turn(Seconds limit, const at::Tensor& rest = {});
+  void turn(Seconds limit, const at::Tensor& residual = {});
   void finish(Seconds limit);
 
   // What one call sends to other ranks.

@@ -9,14 +9,14 @@
 
 namespace daso {
 
-Peers peers_of(World& world, const std::vector<int>& speakers, const std::string& name) {
+Peers peers_of(World& world, const std::vector<int>& leaders, const std::string& name) {
   const Topology& topology = world.topology();
-  DASO_ASSERT(static_cast<int>(speakers.size()) == topology.nodes());
+  DASO_ASSERT(static_cast<int>(leaders.size()) == topology.nodes());
   std::vector<int> in_node_order;
   for (int node = 0; node < topology.nodes(); ++node) {
     const std::vector<int>& ranks = topology.ranks_of(node);
     in_node_order.push_back(
-        ranks.at(static_cast<std::size_t>(speakers[static_cast<std::size_t>(node)])));
+        ranks.at(static_cast<std::size_t>(leaders[static_cast<std::size_t>(node)])));
   }
   std::vector<int> ascending = in_node_order;
   std::sort(ascending.begin(), ascending.end());

@@ -15,8 +15,8 @@ struct Peers {
   std::vector<Share> shares;      // in node order: the node's place in the group, and its weight
 };
 
-// `speakers` are local ranks, one per node. Makes the group on first use: all of them must then ask
+// `leaders` are local ranks, one per node. Makes the group on first use: all of them must then ask
 // for it. The name stands in error messages.
-Peers peers_of(World& world, const std::vector<int>& speakers, const std::string& name);
+Peers peers_of(World& world, const std::vector<int>& leaders, const std::string& name);
 
 }  // namespace daso

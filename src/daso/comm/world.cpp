@@ -152,8 +152,8 @@ struct World::Body {
 World::Body::~Body() {
   progress->clear();
   if (!guard.alarm->raised()) return;
-  for (auto& [name, entry] : groups) entry.group->leave_behind();
-  if (backend) backend->leave_behind();
+  for (auto& [name, entry] : groups) entry.group->leak();
+  if (backend) backend->leak();
 }
 
 void World::Body::post_lookout() {
@@ -296,7 +296,7 @@ World World::join(const WorldOptions& options) {
     body->topology = topology_of(body->members, options.node_of_rank);
   } catch (...) {
     // The others may be waiting for this rank and do not know that it ends.
-    body->backend->leave_behind();
+    body->backend->leak();
     throw;
   }
   return World(std::move(body));

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <vector>
+
+#include "daso/kernels/colours.h"
 
 namespace daso {
 
@@ -17,14 +18,6 @@ struct Rectangle {
   int right() const { return left + width; }
   int bottom() const { return top + height; }
   bool operator==(const Rectangle&) const = default;
-};
-
-inline constexpr int kColours = 3;  // red, green, blue
-
-// (value - mean) * factor, for each colour.
-struct ColourScale {
-  std::array<float, kColours> mean = {0, 0, 0};
-  std::array<float, kColours> factor = {1, 1, 1};
 };
 
 // A decoded image or a part of it.

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "daso/base/error.h"
-#include "daso/data/rows_kernel.h"
+#include "daso/kernels/rows_kernel.h"
 
 namespace daso {
 namespace {

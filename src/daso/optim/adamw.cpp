@@ -6,8 +6,8 @@
 #include <cmath>
 
 #include "daso/base/error.h"
-#include "daso/model/large_tensor.h"
-#include "daso/optim/adamw_kernel.h"
+#include "daso/kernels/adamw_kernel.h"
+#include "daso/tensor/large_tensor.h"
 
 namespace daso {
 namespace {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "daso/model/flat_model.h"
 #include "daso/optim/decay.h"
 #include "daso/optim/moment_optimizer.h"
+#include "daso/tensor/flat_model.h"
 
 namespace daso {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "daso/model/flat_model.h"
+#include "daso/tensor/flat_model.h"
 
 namespace daso {
 

@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "daso/base/error.h"
-#include "daso/model/names.h"
+#include "daso/tensor/names.h"
 
 namespace daso {
 
@@ -16,12 +16,12 @@ void check_weight_decay(double weight_decay) {
 }
 
 bool decays(const FlatModel& model, std::size_t span, const DecayOptions& options) {
-  if (begins_with_one_of(model.parameter_spans()[span].name, options.except)) return false;
+  if (has_prefix(model.parameter_spans()[span].name, options.except)) return false;
   return options.all || model.parameter(span).dim() > 1;
 }
 
 std::vector<DecayRun> decay_runs(const FlatModel& model, const DecayOptions& options) {
-  check_beginnings(model.module(), options.except);
+  check_prefixes(model.module(), options.except);
   const auto whole = static_cast<std::size_t>(model.parameters().numel());
   if (options.all && options.except.empty()) {
     return {{.offset = 0, .elements = whole, .decays = true}};

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "daso/model/flat_model.h"
+#include "daso/tensor/flat_model.h"
 
 namespace daso {
 

@@ -7,8 +7,8 @@
 #include <algorithm>
 
 #include "daso/base/error.h"
-#include "daso/model/large_tensor.h"
-#include "daso/optim/ema_kernel.h"
+#include "daso/kernels/ema_kernel.h"
+#include "daso/tensor/large_tensor.h"
 
 namespace daso {
 namespace {

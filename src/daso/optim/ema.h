@@ -3,8 +3,8 @@
 
 #include <memory>
 
-#include "daso/model/flat_model.h"
 #include "daso/optim/optimizer.h"
+#include "daso/tensor/flat_model.h"
 
 namespace daso {
 

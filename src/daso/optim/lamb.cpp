@@ -6,10 +6,10 @@
 #include <algorithm>
 #include <array>
 
-#include "daso/model/large_tensor.h"
+#include "daso/kernels/lamb_kernel.h"
+#include "daso/kernels/norm.h"
 #include "daso/optim/adamw.h"
-#include "daso/optim/lamb_kernel.h"
-#include "daso/optim/norm.h"
+#include "daso/tensor/large_tensor.h"
 
 namespace daso {
 namespace {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "daso/model/flat_model.h"
 #include "daso/optim/layerwise.h"
 #include "daso/optim/moment_optimizer.h"
+#include "daso/tensor/flat_model.h"
 
 namespace daso {
 
@@ -12,7 +12,7 @@ struct LambOptions {
   double beta2 = 0.999;
   double epsilon = 1e-8;
   double weight_decay = 0.01;
-  std::vector<std::string> no_decay;  // beginnings of names (names.h)
+  std::vector<std::string> no_decay;  // prefixes of names (names.h)
 };
 
 // Adam whose step is as long as the tensor (You et al., arXiv 1904.00962, algorithm 2): with u what

@@ -6,10 +6,10 @@
 #include <cmath>
 
 #include "daso/base/error.h"
-#include "daso/model/large_tensor.h"
+#include "daso/kernels/lars_kernel.h"
+#include "daso/kernels/norm.h"
 #include "daso/optim/decay.h"
-#include "daso/optim/lars_kernel.h"
-#include "daso/optim/norm.h"
+#include "daso/tensor/large_tensor.h"
 
 namespace daso {
 namespace {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "daso/model/flat_model.h"
 #include "daso/optim/layerwise.h"
 #include "daso/optim/moment_optimizer.h"
+#include "daso/tensor/flat_model.h"
 
 namespace daso {
 
@@ -11,7 +11,7 @@ struct LarsOptions {
   double momentum = 0.9;
   double trust = 0.001;  // how far a step goes, as a part of a tensor's norm, at a rate of 1
   double weight_decay = 5e-4;
-  std::vector<std::string> no_decay;  // beginnings of names (names.h)
+  std::vector<std::string> no_decay;  // prefixes of names (names.h)
 };
 
 // Layer-wise adaptive rate scaling (You, Gitman, Ginsburg, arXiv 1708.03888, algorithm 1). The

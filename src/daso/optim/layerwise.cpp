@@ -6,13 +6,13 @@
 #include <algorithm>
 #include <limits>
 
-#include "daso/model/names.h"
 #include "daso/optim/decay.h"
+#include "daso/tensor/names.h"
 
 namespace daso {
 
 std::vector<LayerRun> layer_runs(const FlatModel& model, const std::vector<std::string>& no_decay) {
-  check_beginnings(model.module(), no_decay);
+  check_prefixes(model.module(), no_decay);
   const DecayOptions decay{.all = false, .except = no_decay};
   std::vector<LayerRun> runs;
   const std::vector<FlatSpan>& spans = model.parameter_spans();

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "daso/model/flat_model.h"
+#include "daso/tensor/flat_model.h"
 
 // What optimizers have in common that choose a rate for each tensor.
 namespace daso {

@@ -4,7 +4,7 @@
 #include <ATen/ATen.h>
 
 #include "daso/base/error.h"
-#include "daso/model/large_tensor.h"
+#include "daso/tensor/large_tensor.h"
 
 namespace daso {
 

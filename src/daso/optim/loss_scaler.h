@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
-#include "daso/model/flat_model.h"
-#include "daso/model/state.h"
+#include "daso/tensor/flat_model.h"
+#include "daso/tensor/state.h"
 
 namespace daso {
 

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "daso/model/flat_model.h"
 #include "daso/optim/optimizer.h"
+#include "daso/tensor/flat_model.h"
 
 namespace daso {
 
@@ -16,7 +16,7 @@ struct OptimizerOptions {
   double weight_decay = 0;
   // False: no weight decay for biases and norms (decay.h), which lars and lamb never have.
   bool decay_all = true;
-  std::vector<std::string> no_decay;  // nor for these, by the beginnings of their names
+  std::vector<std::string> no_decay;  // nor for these, by the prefixes of their names
   // sgd, lars
   double momentum = 0;
   bool nesterov = false;  // sgd alone

@@ -5,8 +5,8 @@
 #include <utility>
 #include <vector>
 
-#include "daso/model/flat_model.h"
 #include "daso/optim/optimizer.h"
+#include "daso/tensor/flat_model.h"
 
 namespace daso {
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "daso/model/state.h"
+#include "daso/tensor/state.h"
 
 namespace daso {
 

@@ -4,8 +4,8 @@
 #include <ATen/ATen.h>
 
 #include "daso/base/error.h"
-#include "daso/model/large_tensor.h"
-#include "daso/optim/sgd_kernel.h"
+#include "daso/kernels/sgd_kernel.h"
+#include "daso/tensor/large_tensor.h"
 
 namespace daso {
 

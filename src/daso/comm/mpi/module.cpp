@@ -104,7 +104,7 @@ class MpiBackend final : public Backend {
   c10::intrusive_ptr<c10d::Backend> make_group(const GroupPlan& plan) override {
     return mpi::make_group(progress_, plan);
   }
-  void leave_behind() override { progress_->leave_behind(); }
+  void leak() override { progress_->leak(); }
 
  private:
   std::shared_ptr<Progress> progress_;

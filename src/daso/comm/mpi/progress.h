@@ -67,7 +67,7 @@ class Progress {
   void retire(MpiComm communicator);
   // Leaves MPI without its end, since the others may never come to theirs. mpirun ends a job when a
   // rank is gone like this.
-  void leave_behind() { left_behind_ = true; }
+  void leak() { left_behind_ = true; }
 
  private:
   struct Flight {

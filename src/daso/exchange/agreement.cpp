@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daso/exchange/agreement.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+
+#include "daso/base/error.h"
+#include "daso/tensor/large_tensor.h"
+
+namespace daso {
+
+Agreement::Agreement(World& world, FlatModel& model, Optimizer& optimizer, const Leaders& leaders)
+    : world_(world),
+      model_(model),
+      optimizer_(optimizer),
+      mean_(world, leaders),
+      worker_("agreement") {}
+
+void Agreement::agree(std::int64_t exchange, const std::vector<at::Tensor>& residuals) {
+  settle();
+  const TimedSpan wait(world_.timeline(), Track::kWaiting, "agreement", exchange, wait_seconds_);
+  const auto begun = Clock::now();
+  const std::vector<at::Tensor> moments = optimizer_.moments();
+  std::vector<at::Tensor> parts = moments;
+  parts.push_back(model_.parameters());
+  optimizer_.set_steps(refuse_non_finite(exchange, parts));
+  mean_(model_.parameters(), exchange, residuals);
+  blocking_seconds_ += since(begun).count();
+  bytes_between_nodes_ = mean_.bytes_between_nodes();
+  if (moments.empty()) return;
+  unsettled_ = exchange;
+  worker_.post([this, moments, exchange] {
+    const Span span(world_.timeline(), Track::kExchange, "optimizer state", exchange);
+    for (const at::Tensor& moment : moments) mean_(moment, exchange);
+  });
+}
+
+void Agreement::settle() {
+  if (unsettled_ == kNothing) return;
+  {
+    const TimedSpan wait(world_.timeline(), Track::kWaiting, "optimizer state", unsettled_,
+                         wait_seconds_);
+    worker_.wait();
+  }
+  unsettled_ = kNothing;
+  background_seconds_ = worker_.busy_seconds();
+  bytes_between_nodes_ = mean_.bytes_between_nodes();
+}
+
+void Agreement::average_parameters(std::int64_t exchange) {
+  settle();
+  const TimedSpan wait(world_.timeline(), Track::kWaiting, "blocking average", exchange,
+                       wait_seconds_);
+  const auto begun = Clock::now();
+  refuse_non_finite(exchange, {model_.parameters()});
+  mean_(model_.parameters(), exchange);
+  blocking_seconds_ += since(begun).count();
+  bytes_between_nodes_ = mean_.bytes_between_nodes();
+}
+
+std::int64_t Agreement::refuse_non_finite(std::int64_t exchange,
+                                          const std::vector<at::Tensor>& parts) {
+  const bool finite = std::all_of(parts.begin(), parts.end(),
+                                  [](const at::Tensor& part) { return all_finite(floats(part)); });
+  const at::Tensor own = at::tensor({optimizer_.steps(), std::int64_t{finite}}, at::kLong);
+  const at::Tensor all = at::empty({world_.size(), 2}, at::kLong);
+  world_.everyone().all_gather(own.view({1, 2}), all).wait(world_.limit());
+  const auto rows = all.accessor<std::int64_t, 2>();
+  std::int64_t steps = 0;
+  for (int rank = 0; rank < world_.size(); ++rank) {
+    steps = std::max(steps, rows[rank][0]);
+    if (rows[rank][1] != 0) continue;
+    const Topology& topology = world_.topology();
+    throw Error(fmt::format(
+        "exchange {}: parameters or optimizer state of node {} are not finite: the run has "
+        "diverged; a smaller learning rate or a longer warm-up may help",
+        exchange, topology.name_of(topology.node_of(rank))));
+  }
+  return steps;
+}
+
+}  // namespace daso

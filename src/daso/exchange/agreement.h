@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "daso/base/worker.h"
+#include "daso/comm/world.h"
+#include "daso/exchange/nodes_mean.h"
+#include "daso/optim/optimizer.h"
+#include "daso/tensor/flat_model.h"
+
+namespace daso {
+
+// The blocking means of algorithm.md 3, in fp32 whatever the wire. Nobody needs the optimizer's
+// state before its next step, so that part of an agreement travels in the background until then.
+class Agreement {
+ public:
+  // All is borrowed.
+  Agreement(World& world, FlatModel& model, Optimizer& optimizer, const Leaders& leaders);
+
+  // Parameters and optimizer state of all nodes become their mean, step counters their maximum; the
+  // optimizer's state by settle(). `residuals` are Exchange::residuals(). Throws PeerError; Error
+  // naming the first node whose part is not finite, on all ranks.
+  void agree(std::int64_t exchange, const std::vector<at::Tensor>& residuals = {});
+  // Waits for what agree() has left in the background. Throws PeerError.
+  void settle();
+  // Parameters alone.
+  void average_parameters(std::int64_t exchange);
+
+  double wait_seconds() const { return wait_seconds_; }
+  // Waited for or not, up to the last settle().
+  double busy_seconds() const { return blocking_seconds_ + background_seconds_; }
+  std::int64_t bytes_between_nodes() const { return bytes_between_nodes_; }  // up to it as well
+
+ private:
+  static constexpr std::int64_t kNothing = -1;
+
+  // Returns the largest number of steps that a rank has done.
+  std::int64_t refuse_non_finite(std::int64_t exchange, const std::vector<at::Tensor>& parts);
+
+  World& world_;
+  FlatModel& model_;
+  Optimizer& optimizer_;
+  NodesMean mean_;
+  std::int64_t unsettled_ = kNothing;  // the agreement whose optimizer state is on its way
+  double wait_seconds_ = 0;
+  double blocking_seconds_ = 0;
+  double background_seconds_ = 0;
+  std::int64_t bytes_between_nodes_ = 0;
+  Worker worker_;  // last: it uses all of the above
+};
+
+}  // namespace daso

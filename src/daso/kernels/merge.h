@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "daso/kernels/instruction_set.h"
+#include "daso/kernels/wire.h"
+
+// The arithmetic of an exchange (algorithm.md 3, 4 and 6): what the owner of a segment does with
+// what the nodes sent, and what everybody does with the answer. Each is one pass over memory, and
+// each product, sum and quotient is rounded to fp32 by itself, in the order written here, so all
+// ranks and all instruction sets get the same bits. Segments are whole blocks (wire.h).
+namespace daso {
+
+// What one node sent: its difference, encoded, and its weight.
+struct Difference {
+  std::span<const std::byte> encoded;
+  float weight = 0;
+};
+
+// The owner's part. With `differences` in node order:
+//   mean = weight_0 * decoded_0 + weight_1 * decoded_1 + ...    from left to right
+//   sum  = mean + residual
+//   back = encoded sum
+//   residual = sum - decoded back
+// What everybody uses as the mean is what `back` decodes to; what rounding left out of it waits in
+// `residual` for the next exchange. On the fp32 wire the residual stays 0. False if an element of
+// the sum is not finite on this wire; `back` and `residual` then hold nothing of use.
+[[nodiscard]] bool average(Wire wire, std::span<const Difference> differences,
+                           std::span<float> residual, std::span<std::byte> back,
+                           const Draws& draws = {}, InstructionSet set = best_instruction_set());
+
+// The same in fp32, for agreements and blocking averages, of any number of elements:
+//   mean = weight_0 * values_0 + weight_1 * values_1 + ...      from left to right
+//   mean = mean + residual,  residual = 0                               unless residual is empty:
+//   there is none
+// False if an element of the mean is not finite.
+struct Part {
+  std::span<const float> values;
+  float weight = 0;
+};
+[[nodiscard]] bool average_in_fp32(std::span<const Part> parts, std::span<float> residual,
+                                   std::span<float> mean,
+                                   InstructionSet set = best_instruction_set());
+
+// What both rules of a merge need: the encoded difference that this node sent (own), the answer
+// that all got (back), and what they change. With q_own and q_mean their decoded values, both end
+// by
+//   anchor = anchor + q_mean        unless it is empty: another rank of the node keeps it
+struct Merge {
+  Wire wire = Wire::kInt8;
+  std::span<const std::byte> own;
+  std::span<const std::byte> back;
+  std::span<float> parameters;
+  std::span<float> anchor;
+};
+
+// Applies what the others learned and keeps all local progress since the start:
+//   parameters = parameters + (q_mean - q_own)
+void merge_corrected(const Merge& merge, InstructionSet set = best_instruction_set());
+
+// The published rule. `sent` are the parameters as they were at the start:
+//   parameters = ((2 * staleness) * parameters + peers * ((sent + q_mean) - q_own))
+//                / (2 * staleness + peers)
+struct PaperRule {
+  std::span<const float> sent;
+  int staleness = 1;  // steps from start to merge
+  int peers = 1;      // nodes that took part
+};
+void merge_paper(const Merge& merge, const PaperRule& rule,
+                 InstructionSet set = best_instruction_set());
+
+}  // namespace daso

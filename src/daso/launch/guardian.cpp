@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daso/launch/guardian.h"
+
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "daso/base/error.h"
+#include "daso/launch/child_process.h"
+
+namespace daso {
+namespace {
+
+constexpr char kAllIsWell = '.';
+constexpr auto kLookEvery = std::chrono::milliseconds(20);
+
+// By the one call, or where that is missing or forbidden (old kernels, some containers) one by one.
+void close_all(unsigned first, unsigned last) {
+  if (::close_range(first, last, 0) == 0) return;
+  const auto most = static_cast<unsigned>(std::max(0L, ::sysconf(_SC_OPEN_MAX)));
+  for (unsigned file = first; file <= std::min(last, most); ++file) {
+    ::close(static_cast<int>(file));
+  }
+}
+
+// Keeps nothing of the launcher's but the pipe: neither its output, which a reader expects to end
+// with it, nor its terminal.
+void detach(int pipe) {
+  ::setsid();
+  ::prctl(PR_SET_NAME, "daso-guardian");
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE}) ::signal(signal, SIG_IGN);
+  const int nothing = ::open("/dev/null", O_RDWR);
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) ::dup2(nothing, stream);
+  const auto first = static_cast<unsigned>(STDERR_FILENO + 1);
+  const auto kept = static_cast<unsigned>(pipe);
+  if (kept > first) close_all(first, kept - 1);
+  close_all(kept + 1, ~0U);
+}
+
+struct Watched {
+  std::vector<pid_t> groups;
+  bool well = false;  // the launcher said so
+};
+
+Watched read_until_end(int pipe) {
+  Watched watched;
+  pid_t number = 0;
+  std::array<char, 512> bytes{};
+  while (true) {
+    const ssize_t count = ::read(pipe, bytes.data(), bytes.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) return watched;
+    for (const char c : std::string_view(bytes.data(), static_cast<std::size_t>(count))) {
+      if (c == kAllIsWell) {
+        watched.well = true;
+        return watched;  // the last that the launcher says
+      } else if (c == '\n') {
+        if (number > 1) watched.groups.push_back(number);  // a kill of group 1 or 0 means others
+        number = 0;
+      } else {
+        number = 10 * number + (c - '0');
+      }
+    }
+  }
+}
+
+void end_groups(std::vector<pid_t> groups, Seconds grace) {
+  for (const pid_t group : groups) ::kill(-group, SIGTERM);
+  const Deadline deadline(grace);
+  const auto gone = [](pid_t group) { return ::kill(-group, 0) != 0; };
+  while (!deadline.passed()) {
+    groups.erase(std::remove_if(groups.begin(), groups.end(), gone), groups.end());
+    if (groups.empty()) return;
+    std::this_thread::sleep_for(kLookEvery);  // nobody tells a process of the end of strangers
+  }
+  for (const pid_t group : groups) ::kill(-group, SIGKILL);
+}
+
+}  // namespace
+
+Guardian::Guardian(Seconds grace) {
+  Pipe pipe = make_pipe();
+  ::fcntl(pipe.read.get(), F_SETFL, 0);  // the guardian waits on it
+  pid_ = ::fork();
+  if (pid_ < 0) throw Error(fmt::format("cannot start a process: {}", std::strerror(errno)));
+  if (pid_ == 0) {
+    detach(pipe.read.get());
+    const Watched watched = read_until_end(pipe.read.get());
+    if (!watched.well) end_groups(watched.groups, grace);
+    ::_exit(EXIT_SUCCESS);
+  }
+  pipe_ = std::move(pipe.write);
+}
+
+Guardian::~Guardian() {
+  [[maybe_unused]] const ssize_t told = ::write(pipe_.get(), &kAllIsWell, 1);
+  pipe_.close();
+  ::waitpid(pid_, nullptr, 0);
+}
+
+}  // namespace daso

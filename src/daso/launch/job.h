@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <deque>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "daso/launch/cluster.h"
+#include "daso/launch/exit_rule.h"
+#include "daso/launch/guardian.h"
+#include "daso/launch/job_store.h"
+#include "daso/launch/launch_plan.h"
+#include "daso/launch/output.h"
+#include "daso/launch/signal_inbox.h"
+#include "daso/launch/supervisor.h"
+
+namespace daso {
+
+// What the two ways to start ranks (ourselves, through mpirun) have in common: everything around
+// the ranks, and what is said about them at the end.
+class Job {
+ public:
+  explicit Job(const LaunchOptions& options);
+
+  const std::vector<RankSpot>& spots() const { return spots_; }
+  const JobAddress& address() const { return address_; }
+  // Where a rank is to run; none: here.
+  const Namespaces* home_of(const RankSpot& spot) const;
+  const sigset_t& mask() const { return signals_.mask_before(); }
+  int announce_to() const { return guardian_.descriptor(); }
+  Supervisor& supervisor() { return supervisor_; }
+
+  // Passes on what a rank prints. On a terminal every line has the rank's prefix. Otherwise
+  // standard output is rank 0's alone, as it is, so that it can be read by programs; everything
+  // else goes to standard error.
+  void listen_to(const RankSpot& spot, FileDescriptor output, FileDescriptor error);
+
+  // Serves the ranks until all have ended.
+  void run();
+  // Says what went wrong, if anything did, and gives the job's exit code.
+  int finish(const std::vector<RankEnd>& ends);
+  // A line of our own on standard error.
+  void say(const std::string& line);
+  // Another program's words on standard error.
+  void quote(const std::string& text) { error_.add(text); }
+
+ private:
+  struct Printed {
+    LastLines output;
+    LastLines error;
+  };
+
+  void pass_on(FileDescriptor from, LineStream::Options options);
+  void on_bad_end(const RankEnd& end);
+  void explain(const std::vector<RankEnd>& ends, const JobEnd& job);
+  void explain_failed(const RankEnd& end, int exit_code);
+  void explain_lost(const RankEnd& end, int exit_code);
+  void show(const LastLines& last);
+  std::string name_of(int rank) const;
+
+  const LaunchOptions& options_;
+  std::vector<RankSpot> spots_;
+  std::vector<ClusterNode> cluster_;  // by node; empty: on this machine itself
+  SignalInbox signals_;
+  Guardian guardian_;
+  JobStore store_;
+  JobAddress address_;
+  const bool terminal_;
+  Sink output_;
+  Sink error_;
+  std::map<int, Printed> printed_;  // by rank
+  ErrorLines error_lines_;
+  std::deque<LineStream> lines_;
+  Supervisor supervisor_;  // the last, so that the ranks go first
+};
+
+}  // namespace daso

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daso/launch/job_store.h"
+
+#include <algorithm>
+
+#include "daso/base/error.h"
+#include "daso/comm/lookout.h"
+#include "daso/comm/rendezvous.h"
+
+namespace daso {
+namespace {
+
+constexpr Seconds kLookEvery{0.05};
+
+std::string done_key(int node) { return fmt::format("launcher/{}/done", node); }
+
+FileDescriptor listen_on_node(const ClusterNode& node) {
+  const NetworkVisit visit(node.namespaces.network);
+  return listen_on({node.address, 0});
+}
+
+FileDescriptor listen_for(const LaunchOptions& options, bool several) {
+  Address address{"127.0.0.1", 0};
+  if (!options.rendezvous.empty()) address = parse_address(options.rendezvous);
+  if (!options.interface.empty()) address.host = address_of_device(options.interface);
+  FileDescriptor socket = listen_on(address);
+  const std::string bound = bound_address(socket).host;
+  // Many systems give a machine's own name the address 127.0.1.1.
+  require(
+      !several || !is_loopback(bound) || is_loopback(address.host) || address.host == "localhost",
+      "rendezvous host '{}' means {} here, where other machines cannot reach it; give its "
+      "numeric address, or the interface to use",
+      address.host, bound);
+  return socket;
+}
+
+}  // namespace
+
+JobStore::JobStore(const LaunchOptions& options, const ClusterNode* first)
+    : nodes_(static_cast<int>(options.ranks_per_node.size())),
+      node_(options.node_index.value_or(0)),
+      several_(options.node_index.has_value() && nodes_ > 1),
+      first_(first) {
+  if (several_ && node_ > 0) {
+    address_ = parse_address(options.rendezvous);
+    // Later it only reports: whoever cannot be reached then must not hold up the end of the job.
+    store_ = Store::connect(address_, options.limit, std::max(options.grace, Seconds(1)));
+  } else {
+    listening_ = first_ == nullptr ? listen_for(options, several_) : listen_on_node(*first_);
+    address_ = bound_address(listening_);
+  }
+}
+
+void JobStore::open(const std::string& job_token) {
+  if (store_) return;
+  // The host is its own first client, and can reach its address only from there.
+  std::optional<NetworkVisit> visit;
+  if (first_ != nullptr) visit.emplace(first_->namespaces.network);
+  store_ = Store::host(std::move(listening_));
+  mark_job(*store_, job_token);
+}
+
+void JobStore::report(const RankEnd& end) {
+  try {
+    report_gone(*store_, end.rank, text(end));
+  } catch (const PeerError&) {
+    // The host of the store is gone, which its clients notice by themselves.
+  }
+}
+
+std::optional<int> JobStore::leave(Seconds limit, const std::function<bool(Seconds)>& pause) {
+  if (!several_) return std::nullopt;
+  if (node_ > 0) {
+    try {
+      store_->set(done_key(node_), "done");
+    } catch (const PeerError&) {
+      // The first launcher does not wait for us any more.
+    }
+    return std::nullopt;
+  }
+  const Deadline deadline(limit);
+  for (int node = 1; node < nodes_; ++node) {
+    while (!store_->find(done_key(node))) {
+      if (deadline.passed()) return node;
+      if (pause(kLookEvery)) return std::nullopt;
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace daso

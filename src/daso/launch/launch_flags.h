@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "daso/base/seconds.h"
+#include "daso/comm/world.h"
+#include "daso/launch/launch.h"
+
+// The flags that every command with ranks has, and what follows from them.
+namespace daso {
+
+// How many ranks a command starts where its user does not say.
+struct Shape {
+  int nodes = 1;
+  int ranks_per_node = 1;
+};
+
+struct LaunchFlags {
+  std::optional<int> nodes;
+  std::vector<int> ranks_per_node;  // one entry: for every node
+  std::vector<int> node_of_rank;
+  std::optional<int> node_index;  // start only this node's ranks
+  std::string backend = "gloo";
+  std::string rendezvous;
+  std::string interface;
+  std::string cluster;
+  std::string job_token;
+  Seconds limit{60};
+  Seconds grace{5};
+  Seconds time_to_save{0};  // no flag: what the command needs after a signal
+  bool check_collectives = false;
+  bool no_shared_memory = false;
+  bool keep_survivors = false;
+
+  // Has the user said anything about the world's size?
+  bool sized() const { return nodes || !ranks_per_node.empty() || !node_of_rank.empty(); }
+};
+
+// The number of ranks of each node. Throws ConfigError where the flags contradict each other.
+std::vector<int> ranks_of_nodes(const LaunchFlags& flags, Shape shape);
+
+// What to start; the command is still to be filled in.
+LaunchOptions launch_options(const LaunchFlags& flags, Shape shape);
+
+// What one rank joins with. Where another launcher than ours counts the ranks, flags that name
+// nodes cut its world into such nodes, and must fit its size.
+WorldOptions world_options(const LaunchFlags& flags, const Place& place);
+
+}  // namespace daso

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daso/launch/ranks.h"
+
+#include <filesystem>
+
+#include "daso/base/error.h"
+#include "daso/comm/backend.h"
+#include "daso/comm/network.h"
+#include "daso/launch/terminal.h"
+
+namespace daso {
+namespace {
+
+std::string text_of(const RankJob& job) {
+  std::string text = fmt::format("command = {}\n", job.command);
+  for (const auto& [flag, value] : job.configuration) text += fmt::format("{} = {}\n", flag, value);
+  text += fmt::format("timeout = {}\n", job.flags.limit.count());
+  text += fmt::format("check-collectives = {}\n", job.flags.check_collectives);
+  text += fmt::format("no-shared-memory = {}\n", job.flags.no_shared_memory);
+  return text;
+}
+
+}  // namespace
+
+int start_ranks(LaunchOptions options, const std::vector<std::string>& arguments) {
+  // What is wrong here is said once, instead of by every rank.
+  if (options.backend == "mpi") backend_module(options.backend);
+  if (!options.interface.empty()) address_of_device(options.interface);
+  options.command = {std::filesystem::read_symlink("/proc/self/exe").string()};
+  options.command.insert(options.command.end(), arguments.begin(), arguments.end());
+  return launch(options);
+}
+
+int on_ranks(const RankJob& job, const std::vector<std::string>& arguments,
+             const std::function<int(World&)>& body) {
+  const std::optional<Place> place = place_from(this_environment());
+  if (!place) {
+    const std::vector<int> ranks = ranks_of_nodes(job.flags, job.shape);
+    const bool alone = ranks.size() == 1 && ranks.front() == 1 && job.flags.cluster.empty();
+    if (!alone) {
+      LaunchOptions options = launch_options(job.flags, job.shape);
+      options.columns = terminal_columns();
+      return start_ranks(std::move(options), arguments);
+    }
+  }
+  WorldOptions options = world_options(job.flags, place.value_or(Place{}));
+  options.configuration = text_of(job);
+  return rank_main(options, body);
+}
+
+}  // namespace daso

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daso/launch/supervisor.h"
+
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <utility>
+
+#include "daso/base/error.h"
+
+namespace daso {
+namespace {
+
+// To end after another's failure, before we ask. The rank that had the cause may be the last: it
+// leaves a checkpoint that is being written to itself after a second, then tells.
+constexpr Seconds kTimeForThemselves{3};
+constexpr Seconds kTimeForLastWords{1};  // for output after all processes have ended
+constexpr Seconds kLongestTurn{60};
+
+bool has_ended(const std::vector<RankEnd>& ends, int rank) {
+  return std::any_of(ends.begin(), ends.end(),
+                     [&](const RankEnd& end) { return end.rank == rank; });
+}
+
+}  // namespace
+
+Supervisor::Supervisor(SupervisorOptions options, SignalInbox& signals, std::vector<Sink*> sinks)
+    : options_(std::move(options)), signals_(signals), sinks_(std::move(sinks)) {}
+
+void Supervisor::add_process(int rank, ChildProcess process) {
+  processes_.push_back({rank, std::move(process)});
+}
+
+void Supervisor::add_stream(FileDescriptor stream, std::function<void(std::string_view)> on_bytes,
+                            std::function<void()> on_end) {
+  streams_.push_back({std::move(stream), std::move(on_bytes), std::move(on_end)});
+}
+
+void Supervisor::run() {
+  look_at_processes();  // one may have ended before we listened
+  while (!all_ended()) turn(kLongestTurn);
+  next_.reset();
+  // A process that left its group may hold a pipe open for good; a slow reader is not to blame.
+  Deadline quiet(kTimeForLastWords);
+  while (!streams_.empty() && !quiet.passed()) {
+    if (turn(quiet.left())) break;
+    if (sinks_wait()) quiet = Deadline(kTimeForLastWords);
+  }
+  for (const Stream& stream : streams_) stream.on_end();
+  streams_.clear();
+}
+
+void Supervisor::flush() {
+  while (sinks_wait()) {
+    if (turn(kLongestTurn)) return;
+  }
+}
+
+bool Supervisor::turn(Seconds at_most) {
+  std::vector<pollfd> polled = {{signals_.descriptor(), POLLIN, 0}};
+  for (const Sink* sink : sinks_) {
+    // poll() skips negative descriptors.
+    polled.push_back({sink->waiting() ? sink->descriptor() : -1, POLLOUT, 0});
+  }
+  const std::size_t first_stream = polled.size();
+  const std::size_t streams = sinks_wait() ? 0 : streams_.size();
+  for (std::size_t i = 0; i < streams; ++i) {
+    polled.push_back({streams_[i].descriptor.get(), POLLIN, 0});
+  }
+  if (next_) at_most = std::min(at_most, next_->left());
+  const auto wait = static_cast<int>(whole_milliseconds(at_most).count());
+  if (::poll(polled.data(), polled.size(), wait) < 0) return false;  // interrupted: another turn
+
+  bool told_to_end = false;
+  for (std::optional<int> signal; (signal = signals_.take());) {
+    if (*signal == SIGCHLD) continue;
+    if (*signal == SIGTSTP) {
+      stand_still();
+      continue;
+    }
+    told_to_end = true;
+    on_signal(*signal);
+  }
+  look_at_processes();
+  for (std::size_t i = 0; i < sinks_.size(); ++i) {
+    if (polled[1 + i].revents != 0) sinks_[i]->write_some();
+  }
+  for (std::size_t i = 0; i < streams; ++i) {
+    if (polled[first_stream + i].revents != 0) read_from(streams_[i]);
+  }
+  std::erase_if(streams_, [](const Stream& stream) { return !stream.descriptor.open(); });
+  on_clock();
+  return told_to_end;
+}
+
+bool Supervisor::all_ended() { return ends_.size() == processes_.size(); }
+
+bool Supervisor::sinks_wait() const {
+  return std::any_of(sinks_.begin(), sinks_.end(),
+                     [](const Sink* sink) { return sink->waiting(); });
+}
+
+void Supervisor::look_at_processes() {
+  for (Process& process : processes_) {
+    if (has_ended(ends_, process.rank)) continue;
+    const std::optional<ProcessEnd>& end = process.child.look();
+    if (end) on_end({process.rank, end->code, end->signal, process.asked});
+  }
+}
+
+void Supervisor::on_end(const RankEnd& end) {
+  ends_.push_back(end);
+  const JobEnd alone = judge({end}, passed_on_, /*keep_survivors=*/false);
+  // Not bad: it ended well, or as the signal that we passed on makes it end.
+  const bool bad = alone.lost || alone.failed || alone.exit_code == kExitPeer;
+  if (!bad || end.asked) return;
+  if (options_.on_bad_end) options_.on_bad_end(end);
+  if (options_.keep_survivors || stage_ != Stage::kRunning) return;
+  stage_ = Stage::kOneFailed;
+  next_ = Deadline(kTimeForThemselves);
+}
+
+void Supervisor::on_signal(int signal) {
+  if (stage_ == Stage::kAsked || stage_ == Stage::kKilled) {
+    tell(SIGKILL, /*asked=*/true);
+    stage_ = Stage::kKilled;
+    next_.reset();
+    return;
+  }
+  if (!passed_on_) passed_on_ = signal;
+  tell(signal, /*asked=*/false);
+  stage_ = Stage::kAsked;
+  next_ = Deadline(std::max(options_.grace, options_.time_to_save));
+}
+
+// Ctrl-Z. The ranks stop before us and go on after us, so that none misses the store that we serve.
+void Supervisor::stand_still() {
+  const std::optional<Seconds> left = next_ ? std::optional(next_->left()) : std::nullopt;
+  tell(SIGSTOP, /*asked=*/false);
+  // By its own signal: the system drops it where no shell could let us go on (ssh -t, docker exec).
+  sigset_t stop;
+  ::sigemptyset(&stop);
+  ::sigaddset(&stop, SIGTSTP);
+  ::raise(SIGTSTP);
+  ::pthread_sigmask(SIG_UNBLOCK, &stop, nullptr);  // stands still here, until SIGCONT
+  ::pthread_sigmask(SIG_BLOCK, &stop, nullptr);
+  tell(SIGCONT, /*asked=*/false);
+  if (left) next_ = Deadline(*left);
+}
+
+void Supervisor::on_clock() {
+  if (!next_ || !next_->passed()) return;
+  if (stage_ == Stage::kOneFailed) {
+    tell(SIGTERM, /*asked=*/true);
+    stage_ = Stage::kAsked;
+    next_ = Deadline(options_.grace);
+  } else {
+    tell(SIGKILL, /*asked=*/true);
+    stage_ = Stage::kKilled;
+    next_.reset();
+  }
+}
+
+void Supervisor::tell(int signal, bool asked) {
+  for (Process& process : processes_) {
+    if (has_ended(ends_, process.rank)) continue;
+    process.asked = process.asked || asked;
+    process.child.send(signal);
+  }
+}
+
+void Supervisor::read_from(Stream& stream) {
+  static constexpr std::size_t kBytes = 1 << 16;
+  std::array<char, kBytes> bytes;
+  const ssize_t count = ::read(stream.descriptor.get(), bytes.data(), bytes.size());
+  if (count > 0) {
+    stream.on_bytes({bytes.data(), static_cast<std::size_t>(count)});
+  } else if (count == 0 || (errno != EINTR && errno != EAGAIN)) {
+    stream.on_end();
+    stream.descriptor.close();
+  }
+}
+
+}  // namespace daso

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "daso/base/file_descriptor.h"
+#include "daso/base/seconds.h"
+#include "daso/launch/child_process.h"
+#include "daso/launch/exit_rule.h"
+#include "daso/launch/output.h"
+#include "daso/launch/signal_inbox.h"
+
+namespace daso {
+
+struct SupervisorOptions {
+  Seconds grace{5};             // from asking a process to end to killing it
+  Seconds time_to_save{0};      // instead, if longer, after a signal that came to us
+  bool keep_survivors = false;  // the end of one does not end the others
+  // Called when a process has ended badly, and not because it was told to.
+  std::function<void(const RankEnd&)> on_bad_end;
+};
+
+// Looks after running processes until all have ended: one loop over signals, ends, output and the
+// clock, in one thread.
+class Supervisor {
+ public:
+  Supervisor(SupervisorOptions options, SignalInbox& signals, std::vector<Sink*> sinks);
+
+  void add_process(int rank, ChildProcess process);
+  void add_stream(FileDescriptor stream, std::function<void(std::string_view)> on_bytes,
+                  std::function<void()> on_end);
+  ChildProcess& process(std::size_t index) { return processes_[index].child; }
+
+  // Returns when all processes have ended and all they printed is in the sinks.
+  void run();
+  // Empties the sinks; a signal ends the wait for a reader that does not read.
+  void flush();
+  // One turn of the loop; true if a signal to end came. For what else waits in the same thread.
+  bool turn(Seconds at_most);
+
+  const std::vector<RankEnd>& ends() const { return ends_; }  // in the order they happened
+  std::optional<int> passed_on() const { return passed_on_; }
+  bool killed() const { return stage_ == Stage::kKilled; }  // the grace time was not enough
+
+ private:
+  struct Process {
+    int rank;
+    ChildProcess child;
+    bool asked = false;
+  };
+  struct Stream {
+    FileDescriptor descriptor;
+    std::function<void(std::string_view)> on_bytes;
+    std::function<void()> on_end;
+  };
+  enum class Stage { kRunning, kOneFailed, kAsked, kKilled };
+
+  bool all_ended();
+  bool sinks_wait() const;
+  void look_at_processes();
+  void on_end(const RankEnd& end);
+  void on_signal(int signal);
+  void stand_still();
+  void on_clock();
+  void tell(int signal, bool asked);
+  void read_from(Stream& stream);
+
+  SupervisorOptions options_;
+  SignalInbox& signals_;
+  std::vector<Sink*> sinks_;
+  std::vector<Process> processes_;
+  std::vector<Stream> streams_;
+  std::vector<RankEnd> ends_;
+  Stage stage_ = Stage::kRunning;
+  std::optional<Deadline> next_;  // when the stage is over
+  std::optional<int> passed_on_;
+};
+
+}  // namespace daso

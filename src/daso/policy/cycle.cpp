@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daso/policy/cycle.h"
+
+#include <utility>
+
+#include "daso/base/error.h"
+
+namespace daso {
+
+Cycle::Cycle(const CycleOptions& options) : options_(options) {
+  require(options_.nodes >= 1, "a world has at least 1 node, got {}", options_.nodes);
+}
+
+Plan Cycle::after_step(const Schedule& schedule, const StepInfo& info) {
+  DASO_ASSERT(info.batch >= 0 && info.batch <= info.last);
+  const auto [phase, cadence] = schedule.epoch(info.epoch);
+  Plan plan{.phase = phase};
+  if (options_.nodes == 1) return plan;
+  keep_to_phase(!is_blocking(phase), info);
+  if (is_blocking(phase)) return plan;
+  plan.merge = take_due_merge(info);
+  if (info.batch == info.last) {
+    plan.then = Plan::Then::kAgree;
+  } else if (starts_at(info, state_.last_start, state_.skip)) {
+    // A round is never shorter than the wait that it began with, so the one before has been merged;
+    // two in flight would diverge.
+    DASO_ASSERT(!state_.in_flight);
+    plan.then = options_.in_background ? Plan::Then::kStart : Plan::Then::kAverage;
+    plan.skip = schedule.round(info);
+    state_.last_start = info.batch;
+    state_.skip = plan.skip;
+  }
+  if (plan.then != Plan::Then::kNothing) plan.exchange = state_.exchanges++;
+  if (plan.then == Plan::Then::kStart) {
+    plan.wait = cadence.wait;
+    state_.in_flight = {.exchange = plan.exchange, .started = info.step, .wait = plan.wait};
+  }
+  return plan;
+}
+
+// Blocking steps need nodes that are equal, and cycling needs the anchor that its epoch has begun
+// with: a run with other phases than before can go on from an epoch's beginning only.
+void Cycle::keep_to_phase(bool cycling, const StepInfo& info) {
+  // An older checkpoint that does not say is believed, unless its exchange shows that it cycled.
+  const bool before = state_.cycling.value_or(cycling || state_.in_flight.has_value());
+  if (info.batch > 0 && before != cycling) {
+    throw ConfigError(fmt::format(
+        "epoch {} is {} in the checkpoint, which is from its middle, and {} here: go on with the "
+        "epochs, warm-up and cool-down that the run had, or from an epoch's beginning",
+        info.epoch + 1, before ? "cycling" : "blocking", cycling ? "cycling" : "blocking"));
+  }
+  state_.cycling = cycling;
+}
+
+std::optional<Plan::DueMerge> Cycle::take_due_merge(const StepInfo& info) {
+  if (!state_.in_flight) return {};
+  if (!merge_is_due(info, state_.in_flight->started, state_.in_flight->wait)) return {};
+  const CycleState::InFlight due = *std::exchange(state_.in_flight, std::nullopt);
+  return Plan::DueMerge{.exchange = due.exchange, .staleness = info.step - due.started};
+}
+
+}  // namespace daso

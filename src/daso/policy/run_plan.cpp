@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daso/policy/run_plan.h"
+
+namespace daso {
+
+StepInfo RunPlan::at(int epoch, std::int64_t batch) const {
+  StepInfo info{
+      .epoch = epoch, .step = epoch * batches + batch, .batch = batch, .last = batches - 1};
+  info.rate = rate(info.step);
+  if (info.step + 1 < steps()) info.next_rate = rate(info.step + 1);
+  return info;
+}
+
+}  // namespace daso

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "daso/policy/cadence.h"
+#include "daso/record/time_budget.h"
+#include "daso/strategy/strategy.h"
+
+namespace daso {
+
+// What an evaluation finds.
+struct Score {
+  double loss = 0;          // mean over the labels, in nats; a text has one at each place
+  double accuracy = 0;      // 0 ... 1
+  double wait_seconds = 0;  // this rank's, for the others
+};
+
+// What rank 0 is told while a run goes on.
+struct Progress {
+  StepInfo info;
+  int epochs = 0;
+  double seconds = 0;  // of the run, in this process
+  StrategyStatus strategy;
+  double loss = 0;                // mean of the epoch so far; of all ranks at its end
+  double samples_per_second = 0;  // of all ranks, in this epoch
+  double wait_share = 0;          // of this rank's time in this epoch, blocked in communication
+  double wait_seconds = 0;        // the same since the run began, in this process
+  std::int64_t bytes_between_nodes = 0;  // sent by this rank
+  std::optional<Late> late;              // the last one found
+  std::vector<double> worked;            // seconds per step of each rank, as last heard of
+  std::optional<Score> test;             // at an epoch's end
+};
+using OnProgress = std::function<void(const Progress&)>;
+
+}  // namespace daso

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "daso/base/text.h"
+#include "daso/record/report_sections.h"
+
+// The block of JSON that the page's script draws from.
+namespace daso {
+namespace {
+
+using nlohmann::json;
+
+// A curve of more points cannot be told from one of these on a screen, but would make the page
+// heavy: a long run has a hundred thousand records.
+constexpr std::size_t kMostRecords = 1500;
+constexpr std::size_t kMostLate = 1000;
+
+constexpr std::array kColumns{"step",          "epoch",      "skip",          "wait",
+                              "learning_rate", "train_loss", "test_accuracy", "distance"};
+
+// As precise as a drawing needs. null is a gap in a curve; the JSON writer makes it of a number
+// that is not finite, too.
+json rounded(std::optional<double> number) {
+  if (!number) return nullptr;
+  return std::stod(fmt::format("{:.6g}", *number));
+}
+
+// Seconds since the run began. A run that was resumed counts from zero again: its parts are laid
+// end to end.
+std::vector<std::optional<double>> times_of(const std::vector<json>& records) {
+  std::vector<std::optional<double>> times;
+  double before = 0;
+  double last = 0;
+  for (const json& record : records) {
+    std::optional<double> seconds = number_in(record, "seconds");
+    if (seconds) {
+      if (before + *seconds < last) before = last;
+      *seconds += before;
+      last = *seconds;
+    }
+    times.push_back(seconds);
+  }
+  return times;
+}
+
+std::string phase_of(const json& record) {
+  const auto found = record.find("phase");
+  return found != record.end() && found->is_string() ? found->get<std::string>() : "";
+}
+
+// The records to draw: one in `stride`, the last, those with a test, and those around the change of
+// a phase.
+std::vector<std::size_t> chosen(const std::vector<json>& records) {
+  const std::size_t stride = 1 + records.size() / (kMostRecords + 1);
+  std::vector<std::size_t> indices;
+  for (std::size_t i = 0; i < records.size(); ++i) {
+    const bool border = i + 1 == records.size() ||
+                        phase_of(records[i]) != phase_of(records[i + 1]) ||
+                        (i > 0 && phase_of(records[i]) != phase_of(records[i - 1]));
+    if (border || i % stride == 0 || records[i].contains("test_accuracy")) indices.push_back(i);
+  }
+  return indices;
+}
+
+// [step, rank, seconds] of each time a rank was late. A record repeats the last one until there is
+// another.
+json late_of(const std::vector<json>& records) {
+  std::vector<json> late;
+  json last;
+  for (const json& record : records) {
+    if (!was_late(record)) continue;
+    const json place = {number_in(record, "late_step").value_or(*number_in(record, "step")),
+                        *number_in(record, "late_rank")};
+    if (place == last) continue;
+    last = place;
+    late.push_back({place[0], place[1], rounded(number_in(record, "late_seconds"))});
+  }
+  if (late.size() > kMostLate) {  // the worst are what one looks for
+    std::nth_element(late.begin(), late.begin() + kMostLate, late.end(),
+                     [](const json& a, const json& b) { return a[2] > b[2]; });
+    late.resize(kMostLate);
+  }
+  return late;
+}
+
+json drawn(const ReportedRun& run) {
+  const std::vector<std::size_t> indices = chosen(run.records);
+  const std::vector<std::optional<double>> times = times_of(run.records);
+  json result = {{"label", run.label}, {"late", late_of(run.records)}};
+  for (const char* column : kColumns) result[column] = json::array();
+  result["seconds"] = result["phase"] = json::array();
+  for (const std::size_t i : indices) {
+    const json& record = run.records[i];
+    for (const char* column : kColumns) {
+      result[column].push_back(rounded(number_in(record, column)));
+    }
+    // A step has more digits than a curve needs, and is exact.
+    result["step"].back() = record["step"];
+    result["seconds"].push_back(rounded(times[i]));
+    result["phase"].push_back(phase_of(record));
+  }
+  return result;
+}
+
+}  // namespace
+
+std::string curve_data(const ReportedRuns& runs) {
+  json all = json::array();
+  for (const ReportedRun& run : runs) all.push_back(drawn(run));
+  const std::string text =
+      all.dump(-1, ' ', /*ensure_ascii=*/false, json::error_handler_t::replace);
+  return join(split(text, '<'), "\\u003c");  // else a text of a run could end the element
+}
+
+}  // namespace daso

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daso/record/report_text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+namespace daso {
+namespace {
+
+// The JSON library knows UTF-8, so that we need not: what it writes of a string is valid.
+std::string valid_utf8(std::string_view text) {
+  using json = nlohmann::json;
+  const std::string quoted =
+      json(text).dump(-1, ' ', /*ensure_ascii=*/false, json::error_handler_t::replace);
+  return json::parse(quoted).get<std::string>();
+}
+
+std::string not_finite() { return "not a number"; }
+
+}  // namespace
+
+std::string html_text(std::string_view text) {
+  std::string escaped;
+  for (const char c : valid_utf8(text)) {
+    switch (c) {
+      case '&':
+        escaped += "&amp;";
+        break;
+      case '<':
+        escaped += "&lt;";
+        break;
+      case '>':
+        escaped += "&gt;";
+        break;
+      case '"':
+        escaped += "&quot;";
+        break;
+      case '\'':
+        escaped += "&#39;";
+        break;
+      default:
+        escaped += c;
+    }
+  }
+  return escaped;
+}
+
+std::string link_to(const std::filesystem::path& path) {
+  constexpr std::string_view kPlain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~/";
+  std::string link;
+  for (const char c : path.generic_string()) {
+    if (kPlain.find(c) != std::string_view::npos) {
+      link += c;
+    } else {
+      link += fmt::format("%{:02X}", static_cast<unsigned char>(c));
+    }
+  }
+  return link;
+}
+
+std::string with_separators(double number, int decimals) {
+  if (!std::isfinite(number)) return not_finite();
+  std::string digits = fmt::format("{:.{}f}", std::abs(number), decimals);
+  const std::size_t point = std::min(digits.find('.'), digits.size());
+  for (std::size_t at = point; at > 3;) digits.insert(at -= 3, 1, ',');
+  return fmt::format("{}{}", number < 0 ? "-" : "", digits);
+}
+
+std::string short_number(double number) {
+  if (!std::isfinite(number)) return not_finite();
+  const double size = std::abs(number);
+  if (size == 0) return "0";
+  if (size < 1e-4) return fmt::format("{:.2e}", number);
+  // Of the rounded number, since 9.999 has one digit before its point but is written as 10.0.
+  const double rounded = std::stod(fmt::format("{:.2e}", size));
+  const int before = static_cast<int>(std::floor(std::log10(rounded))) + 1;
+  return with_separators(number, std::clamp(3 - before, 0, 6));
+}
+
+std::string seconds_text(double seconds) { return short_number(seconds) + " s"; }
+
+std::string bytes_text(double bytes) {
+  constexpr std::array<const char*, 6> kUnits{"bytes", "KB", "MB", "GB", "TB", "PB"};
+  std::size_t unit = 0;
+  // 999.5 of a unit would be written as 1,000 of it.
+  while (unit + 1 < kUnits.size() && std::abs(bytes) >= 999.5) {
+    bytes /= 1000;
+    ++unit;
+  }
+  return fmt::format("{} {}", short_number(bytes), kUnits.at(unit));
+}
+
+std::string percent_text(double share) {
+  if (!std::isfinite(share)) return not_finite();
+  return fmt::format("{:.1f} %", 100 * share);
+}
+
+}  // namespace daso

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daso/record/summary.h"
+
+#include <nlohmann/json.hpp>
+
+namespace daso {
+
+namespace {
+
+using json = nlohmann::ordered_json;
+
+json budget_of(const std::vector<TimeSpent>& nodes) {
+  json list = json::array();
+  for (std::size_t node = 0; node < nodes.size(); ++node) {
+    const TimeSpent& spent = nodes[node];
+    list.push_back({{"node", node},
+                    {"seconds", spent.seconds},
+                    {"compute", spent.compute()},
+                    {"exposed_communication", spent.exposed_communication},
+                    {"data", spent.data},
+                    {"evaluation", spent.evaluation},
+                    {"checkpoint", spent.checkpoint},
+                    {"hidden_communication", spent.hidden_communication}});
+  }
+  return list;
+}
+
+json late_of(const std::vector<RankLateness>& ranks) {
+  json list = json::array();
+  for (const RankLateness& one : ranks) {
+    list.push_back({{"rank", one.rank},
+                    {"node", one.node},
+                    {"times", one.lateness.times},
+                    {"seconds", one.lateness.seconds}});
+  }
+  return list;
+}
+
+}  // namespace
+
+std::string text_of(const Summary& s) {
+  json report = {{"strategy", s.strategy},
+                 {"nodes", s.nodes},
+                 {"ranks", s.ranks},
+                 {"epochs", s.epochs},
+                 {"steps", s.steps},
+                 {"seconds", s.seconds},
+                 {"samples_per_second", s.samples_per_second},
+                 {"wait_seconds", s.wait_seconds},
+                 {"exchanges", s.exchanges},
+                 {"staleness_mean", s.staleness_mean},
+                 {"bytes_between_nodes", s.bytes_between_nodes},
+                 {"skipped_steps", s.skipped_steps},
+                 {"train_loss", s.train_loss},
+                 {"test_loss", s.test_loss},
+                 {"test_accuracy", s.test_accuracy},
+                 {"time_budget", budget_of(s.time_budget)},
+                 {"late", late_of(s.late)},
+                 {"exit", s.exit},
+                 {"out", s.out}};
+  if (s.epochs == 0) {
+    for (const char* name : {"train_loss", "test_loss", "test_accuracy"}) report.erase(name);
+  }
+  if (s.bad_images) report["bad_images"] = *s.bad_images;
+  return report.dump(2) + "\n";
+}
+
+}  // namespace daso

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daso/record/time_budget.h"
+
+#include <ATen/ATen.h>
+
+namespace daso {
+
+std::vector<TimeSpent> time_budget(World& world, const TimeSpent& own) {
+  const at::Tensor row =
+      at::tensor({own.seconds, own.exposed_communication, own.hidden_communication, own.data,
+                  own.evaluation, own.checkpoint},
+                 at::kDouble)
+          .view({1, -1});
+  const at::Tensor all = at::empty({world.size(), row.size(1)}, at::kDouble);
+  world.everyone().all_gather(row, all).wait(world.limit());
+  const auto rows = all.accessor<double, 2>();
+  std::vector<TimeSpent> nodes;
+  for (int node = 0; node < world.topology().nodes(); ++node) {
+    const std::vector<int>& ranks = world.topology().ranks_of(node);
+    const auto mean = [&](int column) {
+      double sum = 0;
+      for (const int rank : ranks) sum += rows[rank][column];
+      return sum / static_cast<double>(ranks.size());
+    };
+    nodes.push_back({.seconds = mean(0),
+                     .exposed_communication = mean(1),
+                     .hidden_communication = mean(2),
+                     .data = mean(3),
+                     .evaluation = mean(4),
+                     .checkpoint = mean(5)});
+  }
+  return nodes;
+}
+
+void add(const Late& late, std::vector<Lateness>& by_rank) {
+  if (late.seconds < kLateSeconds) return;
+  Lateness& of_rank = by_rank[static_cast<std::size_t>(late.rank)];
+  ++of_rank.times;
+  of_rank.seconds += late.seconds;
+}
+
+}  // namespace daso

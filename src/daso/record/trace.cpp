@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daso/record/trace.h"
+
+#include <ATen/ATen.h>
+
+#include <array>
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "daso/base/error.h"
+#include "daso/comm/gather_text.h"
+
+namespace daso {
+namespace {
+
+using json = nlohmann::ordered_json;
+
+struct Row {
+  const char* name;
+  bool overlaps;  // its events may overlap, so each has a name of its own in the file
+};
+constexpr std::array<Row, kTracks> kRows = {Row{"training", false},
+                                            Row{"waiting", false},
+                                            Row{"data", false},
+                                            Row{"evaluation", false},
+                                            Row{"gradients", true},
+                                            Row{"exchange thread", false},
+                                            Row{"exchanges, start to merge", true},
+                                            Row{"checkpoints", true}};
+
+double seconds_of(Clock::time_point time) { return Seconds(time.time_since_epoch()).count(); }
+
+// Perfetto takes a thread that has the process's number for its main one, and number 0 too.
+int process_of(int rank) { return rank + 1; }
+std::int64_t thread_of(Track track) {
+  constexpr std::int64_t kAboveAllProcesses = 1000000;
+  return kAboveAllProcesses + static_cast<std::int64_t>(track);
+}
+
+// Events of one rank as text: JSON objects with commas between them.
+class Writer {
+ public:
+  explicit Writer(const World& world) : rank_(world.rank()), ranks_(world.size()) {
+    const Topology& topology = world.topology();
+    meta(
+        "process_name", Track::kTraining, "name",
+        fmt::format("node {} rank {} on {}", topology.node_of(rank_), rank_, world.host_of(rank_)));
+    meta("process_sort_index", Track::kTraining, "sort_index", rank_);
+    for (std::size_t track = 0; track < kTracks; ++track) {
+      meta("thread_name", static_cast<Track>(track), "name", kRows[track].name);
+      meta("thread_sort_index", static_cast<Track>(track), "sort_index", track);
+    }
+  }
+
+  void slice(const Event& event, double begin, double end) {
+    const Row& row = kRows[static_cast<std::size_t>(event.track)];
+    json one = event_at("X", name_of(event), event.track, begin);
+    one["cat"] = row.name;
+    one["args"] = {{"number", event.number}};
+    if (!row.overlaps) {
+      one["dur"] = end - begin;
+      put(one);
+      return;
+    }
+    one["ph"] = "b";
+    one["id2"] = {{"local", fmt::format("{}", ++asynchronous_)}};
+    put(one);
+    one["ph"] = "e";
+    one["ts"] = end;
+    put(one);
+  }
+
+  // An arrow from the beginning on one rank to the end on another.
+  void arrows(const Event& event, double begin, double end) {
+    for (const int peer : *event.talked_to) {
+      if (peer == rank_) continue;
+      arrow("s", event, begin, number_of(event, rank_, peer));
+      arrow("f", event, end, number_of(event, peer, rank_));
+    }
+  }
+
+  void mark(const std::string& text, double at) {
+    json one = event_at("i", text, Track::kTraining, at);
+    one["s"] = "p";  // as high as the process
+    put(one);
+  }
+
+  std::string text() && { return std::move(text_); }
+
+ private:
+  static std::string name_of(const Event& event) {
+    // Viewers give every name among events that overlap a row of its own, and what repeats in every
+    // step is easier to read without its number.
+    const bool numbered = std::string_view(event.name) == "step" || event.track == Track::kExchange;
+    return numbered ? fmt::format("{} {}", event.name, event.number) : std::string(event.name);
+  }
+  // Of an arrow: both of its ranks find the same, and no other arrow has it.
+  std::int64_t number_of(const Event& event, int from, int to) const {
+    const bool back = std::string_view(event.name) == "send back";
+    return ((2 * event.number + (back ? 1 : 0)) * ranks_ + from) * ranks_ + to;
+  }
+  json event_at(const char* kind, const std::string& name, Track track, double at) const {
+    return {{"ph", kind},
+            {"name", name},
+            {"pid", process_of(rank_)},
+            {"tid", thread_of(track)},
+            {"ts", at}};
+  }
+  template <typename Value>
+  void meta(const char* what, Track track, const char* field, const Value& value) {
+    json one = event_at("M", what, track, 0);
+    one["args"] = {{field, value}};
+    put(one);
+  }
+  void arrow(const char* end, const Event& event, double at, std::int64_t number) {
+    json one = event_at(end, event.name, event.track, at);
+    one["cat"] = "between nodes";
+    one["id"] = number;
+    if (*end == 'f') one["bp"] = "e";  // at the slice that ends there, not at the next one
+    put(one);
+  }
+  void put(const json& one) {
+    if (!text_.empty()) text_ += ",\n";
+    text_ += one.dump();
+  }
+
+  const int rank_;
+  const int ranks_;
+  std::int64_t asynchronous_ = 0;
+  std::string text_;
+};
+
+}  // namespace
+
+Trace::Trace(World& world)
+    : world_(world), begin_(seconds_of(Clock::now())), first_(clock_offsets(world)) {
+  const at::Tensor origin = at::full({1}, begin_, at::kDouble);
+  origin_ = world.everyone().broadcast(origin, 0).wait(world.limit()).item<double>();
+}
+
+double Trace::moment(Clock::time_point time) const {
+  const auto own = static_cast<std::size_t>(world_.rank());
+  const double now = seconds_of(time);
+  const double passed = end_ > begin_ ? (now - begin_) / (end_ - begin_) : 0;
+  const double offset = first_[own].seconds + passed * (last_[own].seconds - first_[own].seconds);
+  return 1e6 * (now - offset - origin_);
+}
+
+void Trace::write(const std::filesystem::path& file, const std::vector<Mark>& marks) {
+  end_ = seconds_of(Clock::now());
+  last_ = clock_offsets(world_);
+  Writer writer(world_);
+  for (const Event& event : world_.timeline().events()) {
+    const double begin = moment(event.begin);
+    const double end = moment(event.end);
+    writer.slice(event, begin, end);
+    // Inside the slice, or viewers hang the arrow on a neighbour.
+    const double inside = (end - begin) / 1000;
+    if (event.talked_to != nullptr) writer.arrows(event, begin + inside, end - inside);
+    if (std::string_view(event.name) != "step") continue;
+    for (const Mark& mark : marks) {
+      if (mark.rank == world_.rank() && mark.step == event.number) writer.mark(mark.text, end);
+    }
+  }
+  const auto parts =
+      gather_text_on_first(world_.everyone(), std::move(writer).text(), world_.limit());
+  if (world_.rank() != 0) return;
+  double error = 0;
+  for (std::size_t rank = 0; rank < last_.size(); ++rank) {
+    error = std::max({error, first_[rank].error, last_[rank].error});
+  }
+  std::ofstream stream(file);
+  stream << R"({"displayTimeUnit":"ms","otherData":{"clock_error_microseconds":)" << 1e6 * error
+         << "},\n\"traceEvents\":[\n";
+  for (std::size_t rank = 0; rank < parts.size(); ++rank) {
+    stream << (rank == 0 ? "" : ",\n") << parts[rank];
+  }
+  stream << "\n]}\n";
+  if (stream.flush().good()) return;
+  // A run that has trained well does not fail by this.
+  fmt::print(stderr, "daso: warning: {} cannot be written\n", file.string());
+}
+
+}  // namespace daso

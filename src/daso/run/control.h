@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <optional>
+#include <vector>
+
+#include "daso/comm/world.h"
+#include "daso/record/time_budget.h"
+
+namespace daso {
+
+// What ranks can ask of each other while training goes on; the larger one wins.
+enum class Request : std::int64_t { kNothing = 0, kCheckpoint = 1, kStop = 2 };
+
+// What all ranks know after a step.
+struct Agreed {
+  Request request = Request::kNothing;
+  // Of the last kInterval steps; none and empty where nothing was collected.
+  std::optional<Late> late;
+  std::vector<double> worked;  // seconds per step of each rank
+};
+
+// Finds the step at which all ranks do what one of them wishes (a signal reached it, its clock says
+// so): a step that no rank has passed. Every kInterval steps the ranks begin to collect wishes, and
+// how long their steps took, in the background, and look at the outcome kInterval steps later: all
+// of them at the same step, without having waited for it.
+class Control {
+ public:
+  static constexpr std::int64_t kInterval = 8;
+
+  // The world is borrowed. All ranks make theirs together.
+  explicit Control(World& world);
+
+  // To be called after every step, with what this rank wishes and the seconds that it worked since
+  // the last call. What it returns is the same on all ranks. A rank may wish until its wish is
+  // granted: the call that grants it does not take the same wish again.
+  Agreed after_step(std::int64_t step, Request own, double worked);
+
+ private:
+  Agreed collected();
+  Late latest_in(const at::Tensor& rows) const;
+
+  World& world_;
+  Communicator& ranks_;
+  std::array<double, kInterval> worked_{};  // by step, modulo
+  std::int64_t steps_ = 0;                  // that worked_ holds, of this process
+  std::int64_t collected_step_ = 0;         // the last one that is being collected
+  std::optional<Pending> collecting_;
+};
+
+}  // namespace daso

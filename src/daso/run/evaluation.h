@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "daso/comm/world.h"
+#include "daso/data/evaluation_loader.h"
+#include "daso/record/progress.h"
+
+namespace daso {
+
+class Network;  // in network.h
+
+// The score of a model on all examples, each rank doing its part; the same on all ranks
+// but for the time they waited.
+Score evaluate(Network& network, EvaluationLoader& own_part, Communicator& ranks, Seconds limit);
+
+}  // namespace daso

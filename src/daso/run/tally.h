@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "daso/optim/learning_rate.h"
+#include "daso/run/evaluation.h"
+#include "daso/strategy/strategy.h"
+#include "daso/tensor/state.h"
+
+namespace daso {
+
+struct Mean {
+  double sum = 0;
+  std::int64_t number = 0;
+
+  void add(double value) {
+    sum += value;
+    ++number;
+  }
+  double value() const { return number == 0 ? 0 : sum / static_cast<double>(number); }
+};
+
+// What one rank counts from a run's beginning to its end, however often it is stopped.
+struct Tally {
+  Mean loss;                  // of the epoch under way
+  double train_loss = 0;      // of the last epoch, all ranks
+  Score score;                // after it
+  double best_accuracy = -1;  // of all epochs
+  std::int64_t exchanges = 0;
+  Mean staleness;
+  RateFactor rate;                 // by which the learning rate has fallen
+  std::int64_t skipped_steps = 0;  // by loss scaling
+
+  void add(const StrategyEvents& events);
+};
+
+State state_of(const Tally& tally);
+Tally tally_in(const State& state);
+
+}  // namespace daso

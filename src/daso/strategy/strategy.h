@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "daso/comm/world.h"
+#include "daso/exchange/gradient_sync.h"
+#include "daso/optim/optimizer.h"
+#include "daso/policy/cycle.h"
+#include "daso/policy/exchange_options.h"
+#include "daso/policy/preset.h"
+#include "daso/policy/run_plan.h"
+#include "daso/tensor/flat_model.h"
+
+namespace daso {
+
+struct StrategyOptions {
+  std::string name = "daso";               // of strategy_names()
+  ScheduleOptions schedule;                // local and daso
+  ExchangeOptions exchange;                // daso; local uses its kind
+  std::int64_t bucket_elements = 1 << 18;  // of gradients that travel together; --bucket-mb
+  bool finite_gradients = true;            // false: others are averaged too, as LossScaler needs
+};
+
+// What a run with `daso` does by a preset, where nothing else is said: default_preset(nodes) or
+// paper_preset().
+StrategyOptions options_of(const Preset& preset, const RunPlan& run_plan);
+
+// What others need to know of a strategy: nobody else compares names.
+struct StrategyTraits {
+  Reach ties = Reach::kWorld;     // the ranks that train one model together
+  bool lockstep = true;           // all ranks take the same steps
+  bool equal_after_epoch = true;  // all nodes have the same model when an epoch is over
+  bool cycles = false;            // it has phases and a schedule: preset, skip, warm-up
+  bool merges_late = false;       // parameters travel in the background: wait, merge, wire
+};
+
+// What a strategy did after a step.
+struct StrategyEvent {
+  enum class Kind {
+    kMerge,    // the answer of an exchange was merged
+    kStart,    // an exchange began in the background, with the parameters after the merge
+    kAverage,  // parameters became their mean at once
+    kAgree     // parameters and optimizer state became their mean
+  };
+  Kind kind = Kind::kMerge;
+  std::int64_t exchange = 0;   // its number
+  std::int64_t staleness = 0;  // kMerge: the steps since its start
+  bool operator==(const StrategyEvent&) const = default;
+};
+using StrategyEvents = std::vector<StrategyEvent>;
+
+// Where a strategy stands after its last step, for people to see.
+struct StrategyStatus {
+  std::optional<Phase> phase;      // none: it has none
+  std::int64_t skip = 0;           // steps from the last start to the next; 0: nothing is exchanged
+  int wait = 0;                    // steps from it to its merge; 0: it blocks
+  std::int64_t in_flight_for = 0;  // steps since an exchange began that is not merged; 0: none is
+  std::optional<std::int64_t> staleness;  // of the last merge
+  // How far the nodes were apart at the last exchange that this rank led: the root mean square of
+  // the difference between this node's parameters and the mean.
+  std::optional<double> distance;
+};
+
+// What a strategy has cost one rank so far.
+struct Costs {
+  double wait_seconds = 0;               // blocked in communication
+  double communication_seconds = 0;      // some thread was busy with it, waited for or not
+  std::int64_t bytes_between_nodes = 0;  // sent by this rank
+};
+
+// How the ranks of a world learn together. One step:
+//
+//   model.zero_gradients();
+//   strategy.begin_backward(info);  // before the last backward of a step; earlier ones accumulate
+//   loss.backward();                // gradients are averaged meanwhile, bucket by bucket
+//   strategy.before_step();         // the rest of that
+//   optimizer.step(info.rate);
+//   strategy.after_step(info);      // merge what is due, then start what is due
+//
+// All ranks take the same steps. Everything that blocks throws PeerError at the world's limit.
+class Strategy {
+ public:
+  virtual ~Strategy() = default;
+
+  virtual void begin_backward(const StepInfo& info) = 0;
+  // Throws Error if a gradient of this rank is not finite, naming its tensor, unless the options
+  // allow it, or if a gradient is no longer part of the flat tensor.
+  virtual void before_step() = 0;
+  // Returns what was done, in order. Throws Error if something that travels is not finite, or if
+  // copies that should be equal are not.
+  virtual StrategyEvents after_step(const StepInfo& info) = 0;
+  // After the epoch's last step, with the mean training loss of this rank; returns that of all
+  // ranks which the strategy ties together.
+  virtual double end_epoch(int epoch, double loss) = 0;
+
+  // Buffers (BatchNorm's statistics) become their mean over the ranks that the strategy ties
+  // together; the last step of an epoch does it by itself, an evaluation in between needs it.
+  virtual void average_buffers() = 0;
+
+  // After the epoch's last step the optimizer's state may still be on its way to its mean. Waits
+  // for it. before_step() does that by itself; a look at the optimizer's state in between needs it.
+  virtual void settle() {}
+
+  // An exchange in flight is part of the state; state() waits for its answer.
+  virtual State state() = 0;
+  virtual void load_state(const State& state) = 0;
+
+  virtual Costs costs() const = 0;
+
+  virtual StrategyStatus status() const { return {}; }
+};
+
+// none, node, sync, local, daso
+std::vector<std::string> strategy_names();
+// Of the strategy of this name. Throws ConfigError where there is none, with the nearest one.
+const StrategyTraits& traits_of(const std::string& strategy);
+
+// Rank 0's parameters and buffers become everybody's, frozen ones as well.
+void spread_model(World& world, const FlatModel& model);
+
+// Throws ConfigError where the options do not hold. Makes the groups it needs, and gives all ranks
+// rank 0's parameters and buffers (not `none`, which communicates nothing). All is borrowed.
+// Rank 0 prints what is known to cost accuracy to standard error.
+std::unique_ptr<Strategy> make_strategy(World& world, FlatModel& model, Optimizer& optimizer,
+                                        const StrategyOptions& options);
+
+}  // namespace daso

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daso/tensor/safetensors_header.h"
+
+#include <ATen/core/TensorBody.h>
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <tuple>
+
+#include "daso/base/error.h"
+#include "daso/tensor/tensor_types.h"
+
+namespace daso {
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* kMetadata = "__metadata__";
+constexpr std::size_t kAlignment = 8;
+constexpr std::size_t kMostDimensions = 64;  // many functions of LibTorch take no more
+
+std::string shown(const json& value) {
+  constexpr std::size_t kLongest = 60;
+  std::string text = value.dump(-1, ' ', /*ensure_ascii=*/true, json::error_handler_t::replace);
+  if (text.size() > kLongest) text = text.substr(0, kLongest) + "...";
+  return text;
+}
+
+// Refuses what a plain parser lets pass: a name that is there twice, of which readers would take
+// one or the other; and depth that no header needs.
+class Watch {
+ public:
+  explicit Watch(const std::string& file) : file_(file) {}
+
+  bool operator()(int depth, json::parse_event_t event, const json& parsed) {
+    using Event = json::parse_event_t;
+    const auto level = static_cast<std::size_t>(depth);
+    if (event == Event::object_start || event == Event::array_start) {
+      require(level + (event == Event::object_start ? 1 : 0) < names_.size(),
+              "{}: its header is nested deeper than any description of tensors", file_);
+      if (event == Event::object_start) names_[level].clear();
+    } else if (event == Event::key) {  // whose depth is one more than its object's
+      require(names_[level - 1].insert(parsed.get<std::string>()).second,
+              "{}: its header has {} twice", file_, shown(parsed));
+    }
+    return true;
+  }
+
+ private:
+  const std::string& file_;
+  std::array<std::set<std::string>, 3> names_;  // of the objects that are open, outermost first
+};
+
+json parse(const std::string& file, const std::string& text) {
+  try {
+    Watch watch(file);
+    json header = json::parse(text, [&](int depth, json::parse_event_t event, json& parsed) {
+      return watch(depth, event, parsed);
+    });
+    require(header.is_object(), "{}: its header is no JSON object", file);
+    return header;
+  } catch (const json::exception& error) {
+    throw ConfigError(fmt::format("{}: its header is no JSON: {}", file, error.what()));
+  }
+}
+
+// Checks one entry; every message names file and tensor.
+class EntryReader {
+ public:
+  EntryReader(const std::string& file, const std::string& name, const json& value)
+      : where_(fmt::format("{}: tensor {}", file, quoted(name))), value_(value) {}
+
+  TensorEntry read(const std::string& name) const {
+    require(value_.is_object() && value_.size() == 3 && value_.contains("dtype") &&
+                value_.contains("shape") && value_.contains("data_offsets"),
+            "{} is not described by dtype, shape and data_offsets but by {}", where_,
+            shown(value_));
+    TensorEntry entry{.name = name, .type = type()};
+    const json& shape = value_["shape"];
+    require(shape.is_array() && shape.size() <= kMostDimensions, "{} has the shape {}", where_,
+            shown(shape));
+    for (const json& size : shape) entry.sizes.push_back(number(size, "size"));
+    const json& offsets = value_["data_offsets"];
+    require(offsets.is_array() && offsets.size() == 2, "{} has the data_offsets {}", where_,
+            shown(offsets));
+    entry.begin = static_cast<std::uint64_t>(number(offsets[0], "offset"));
+    entry.end = static_cast<std::uint64_t>(number(offsets[1], "offset"));
+    check_bytes(entry);
+    return entry;
+  }
+
+ private:
+  at::ScalarType type() const {
+    const json& dtype = value_["dtype"];
+    std::string known;
+    for (const TensorType& one : tensor_types()) {
+      if (dtype == one.safetensors) return one.type;
+      known += fmt::format("{}{}", known.empty() ? "" : ", ", one.safetensors);
+    }
+    throw ConfigError(fmt::format("{} is of type {}; known are {}", where_, shown(dtype), known));
+  }
+
+  std::int64_t number(const json& value, const char* what) const {
+    constexpr std::uint64_t kLargest = std::numeric_limits<std::int64_t>::max();
+    require(value.is_number_unsigned() && value.get<std::uint64_t>() <= kLargest,
+            "{} has the {} {}; that takes a whole number of 0 or more", where_, what, shown(value));
+    return value.get<std::int64_t>();
+  }
+
+  // Empty dimensions count as one for the limit: LibTorch multiplies them so, for its strides.
+  void check_bytes(const TensorEntry& entry) const {
+    const auto element = static_cast<std::int64_t>(c10::elementSize(entry.type));
+    std::int64_t most = element;
+    auto bytes = static_cast<std::uint64_t>(element);
+    for (const std::int64_t size : entry.sizes) {
+      require(!__builtin_mul_overflow(most, std::max<std::int64_t>(size, 1), &most),
+              "{} has the shape {}, which is too large", where_, shown(value_["shape"]));
+      bytes *= static_cast<std::uint64_t>(size);
+    }
+    require(entry.begin <= entry.end && entry.end - entry.begin == bytes,
+            "{} has shape {} and type {}, which is {} bytes, but lies at {}", where_,
+            shown(value_["shape"]), shown(value_["dtype"]), bytes, shown(value_["data_offsets"]));
+  }
+
+  const std::string where_;
+  const json& value_;
+};
+
+Metadata metadata_of(const std::string& file, const json& value) {
+  Metadata metadata;
+  require(value.is_object(), "{}: its {} is no object but {}", file, kMetadata, shown(value));
+  for (const auto& [name, text] : value.items()) {
+    require(text.is_string(), "{}: {} of its {} is no text but {}", file, quoted(name), kMetadata,
+            shown(text));
+    metadata[name] = text.get<std::string>();
+  }
+  return metadata;
+}
+
+// One behind the other from the first byte to the last.
+void check_layout(const std::string& file, std::vector<TensorEntry>& entries, std::uint64_t bytes) {
+  std::sort(entries.begin(), entries.end(), [](const TensorEntry& a, const TensorEntry& b) {
+    return std::tie(a.begin, a.end) < std::tie(b.begin, b.end);
+  });
+  std::uint64_t end = 0;
+  for (const TensorEntry& entry : entries) {
+    require(entry.begin == end, "{}: tensor {} should begin at byte {} and begins at {}: values {}",
+            file, quoted(entry.name), end, entry.begin,
+            entry.begin < end ? "overlap" : "have a gap");
+    end = entry.end;
+  }
+  require(end == bytes, "{}: is {}: its tensors have {} bytes, the file has {} for them", file,
+          end > bytes ? "truncated" : "too long", end, bytes);
+}
+
+}  // namespace
+
+std::string quoted(const std::string& name) { return shown(json(name)); }
+
+std::string header_text(const std::vector<TensorEntry>& entries, const Metadata& metadata) {
+  json header = json::object();
+  if (!metadata.empty()) header[kMetadata] = metadata;
+  for (const TensorEntry& entry : entries) {
+    require(entry.name != kMetadata, "a tensor cannot be called {} in a safetensors file",
+            kMetadata);
+    const auto types = tensor_types();
+    const auto type = std::find_if(types.begin(), types.end(),
+                                   [&](const TensorType& one) { return one.type == entry.type; });
+    DASO_ASSERT(type != types.end());
+    header[entry.name] = {{"dtype", type->safetensors},
+                          {"shape", entry.sizes},
+                          {"data_offsets", {entry.begin, entry.end}}};
+  }
+  try {
+    std::string text = header.dump();
+    text.append((kAlignment - text.size() % kAlignment) % kAlignment, ' ');
+    return text;
+  } catch (const json::exception& error) {
+    throw ConfigError(
+        fmt::format("a name cannot be written to a safetensors file: {}", error.what()));
+  }
+}
+
+FileHeader parse_header(const std::string& file, const std::string& text, std::uint64_t bytes) {
+  const json parsed = parse(file, text);
+  FileHeader header;
+  for (const auto& [name, value] : parsed.items()) {
+    if (name == kMetadata) {
+      header.metadata = metadata_of(file, value);
+    } else {
+      header.entries.push_back(EntryReader(file, name, value).read(name));
+    }
+  }
+  check_layout(file, header.entries, bytes);
+  return header;
+}
+
+}  // namespace daso

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <c10/core/ScalarType.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "daso/tensor/safetensors.h"
+
+// The JSON header of a safetensors file, apart from the file: text in, checked values out.
+namespace daso {
+
+// As in the format's own library; a longer one is an attack or no such file.
+inline constexpr std::uint64_t kLargestHeader = 100'000'000;
+
+struct TensorEntry {
+  std::string name;
+  at::ScalarType type = at::kFloat;
+  std::vector<std::int64_t> sizes;
+  std::uint64_t begin = 0;  // bytes from the end of the header
+  std::uint64_t end = 0;
+};
+
+struct FileHeader {
+  std::vector<TensorEntry> entries;  // in the order of their bytes
+  Metadata metadata;
+};
+
+// Padded with spaces, so that the values begin at a multiple of 8 bytes.
+std::string header_text(const std::vector<TensorEntry>& entries, const Metadata& metadata);
+
+// `file` is for messages; `bytes` is the number that follows the header. Throws ConfigError.
+FileHeader parse_header(const std::string& file, const std::string& text, std::uint64_t bytes);
+
+// A name out of a file for a message: in quotes, with nothing in it that a terminal would obey.
+std::string quoted(const std::string& name);
+
+}  // namespace daso

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+
+namespace daso::verify {
+
+// Something that came out other than a golden case says.
+struct Finding {
+  std::int64_t step = 0;  // of the run, round or epoch; of several findings the earliest counts
+  int rank = 0;
+  std::string text;               // for people, on one line
+  nlohmann::ordered_json detail;  // the same for programs
+};
+
+// Whether a golden case holds.
+struct Verdict {
+  std::optional<Finding> first;  // none: it holds
+  double largest = 0;            // difference of a parameter to the expected one
+  double bound = 0;              // what a lossy wire may add to it, by the end of the run
+
+  bool holds() const { return !first; }
+  // Keeps the finding if it is earlier than what was found so far; of equal steps the first told.
+  void add(Finding finding);
+  // What another rank has found.
+  void add(const Verdict& other);
+};
+
+// For the way between ranks and processes.
+std::string text_of(const Verdict& verdict);
+Verdict verdict_in(const std::string& text);
+
+}  // namespace daso::verify

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daso/exchange/exchange.h"
+
+#include <ATen/ATen.h>
+#include <c10/core/CPUAllocator.h>
+#include <gtest/gtest.h>
+#include <torch/nn/modules/linear.h>
+
+#include <atomic>
+
+#include "daso/exchange/agreement.h"
+#include "daso/exchange/pieces.h"
+#include "daso/kernels/merge.h"
+#include "daso/optim/sgd.h"
+#include "daso/tensor/large_tensor.h"
+#include "run_ranks.h"
+
+namespace daso::test {
+namespace {
+
+// LibTorch's own allocator, with a count of what is worth counting.
+class CountingAllocator : public c10::Allocator {
+ public:
+  explicit CountingAllocator(c10::Allocator& real) : real_(real) {}
+  c10::DataPtr allocate(std::size_t bytes) override {
+    if (bytes >= kWorthCounting) ++count_;
+    return real_.allocate(bytes);
+  }
+  c10::DeleterFnPtr raw_deleter() const override { return real_.raw_deleter(); }
+  void copy_data(void* to, const void* from, std::size_t bytes) const override {
+    real_.copy_data(to, from, bytes);
+  }
+  int count() const { return count_; }
+
+ private:
+  static constexpr std::size_t kWorthCounting =
+      1024;  // headers are smaller, everything else larger
+  c10::Allocator& real_;
+  std::atomic<int> count_ = 0;
+};
+
+class Counted {
+ public:
+  Counted() : real_(*c10::GetCPUAllocator()), counting(real_) {
+    c10::SetCPUAllocator(&counting, kOurs);
+  }
+  ~Counted() { c10::SetCPUAllocator(&real_, kOurs); }
+
+ private:
+  static constexpr std::uint8_t kOurs = 100;
+  c10::Allocator& real_;
+
+ public:
+  CountingAllocator counting;
+};
+
+TEST(Exchange, AllocatesNothingAfterTheFirst) {
+  for (const ExchangeOptions& options :
+       {ExchangeOptions{},
+        ExchangeOptions{ExchangeKind::kRotating, Wire::kFp32, MergeRule::kPaper}}) {
+    const Counted counted;
+    run_ranks({.ranks = 4, .nodes = {"a", "a", "b", "b"}}, [&](World& world) {
+      const FlatModel model(torch::nn::Linear(100, 77).ptr());
+      const Leaders leaders(world, options.kind, "exchange");
+      Exchange exchange(world, model, leaders, options);
+      world.everyone().broadcast(model.parameters(), 0).wait(world.limit());
+      exchange.set_anchor();
+      const auto round = [&](std::int64_t number) {
+        exchange.start(number);
+        exchange.merge(1);
+      };
+      round(0);
+      round(1);  // rotating: the other speaker's first
+      world.everyone().barrier().wait(world.limit());
+      const int before = counted.counting.count();
+      world.everyone().barrier().wait(world.limit());
+      for (std::int64_t number = 2; number < 10; ++number) round(number);
+      world.everyone().barrier().wait(world.limit());
+      EXPECT_EQ(counted.counting.count(), before);
+      EXPECT_GT(before, 0);
+    });
+  }
+}
+
+TEST(Pieces, CoverAllRowsAndDivideByTheNodes) {
+  for (const int nodes : {1, 2, 3, 7, 16}) {
+    for (const std::int64_t rows : {0, 1, 5, 127, 128, 129, 500, 1174, 5000, 99'999}) {
+      const std::vector<Segment> pieces = pieces_of(rows, nodes);
+      ASSERT_FALSE(pieces.empty());
+      ASSERT_LE(pieces.size(), static_cast<std::size_t>(kMostPieces));
+      std::int64_t next = 0;
+      for (const Segment& piece : pieces) {
+        EXPECT_EQ(piece.begin, next);
+        EXPECT_EQ(piece.begin % nodes, 0);
+        EXPECT_TRUE(piece.length() > 0 || rows == 0);
+        next = piece.end;
+      }
+      EXPECT_EQ(next, rows);
+    }
+  }
+  EXPECT_EQ(pieces_of(127, 1).size(), 1U);  // small ones are not cut
+  EXPECT_EQ(pieces_of(128, 1).size(), 2U);
+  EXPECT_EQ(pieces_of(5000, 4).size(), 8U);
+}
+
+using Floats = std::vector<float>;
+
+// The exchanges of all nodes in one place, as if one rank owned everything: the arithmetic of
+// merge.h, which has golden cases of its own, without pieces, slices or ranks.
+class Together {
+ public:
+  Together(std::vector<float> weights, const Floats& start, const ExchangeOptions& options)
+      : weights_(std::move(weights)),
+        wire_(options.wire),
+        seed_(options.seed),
+        parameters_(weights_.size(), start),
+        anchor_(start),
+        residual_(start.size()) {}
+
+  void move(std::size_t node, const at::Tensor& by) { add(parameters_[node], by); }
+  void start(std::int64_t exchange) {
+    sent_.assign(weights_.size(), std::vector<std::byte>(encoded_bytes(wire_, anchor_.size())));
+    std::vector<Difference> differences;
+    for (std::size_t node = 0; node < weights_.size(); ++node) {
+      const Draws draws{draw_key(seed_, exchange, static_cast<std::int64_t>(node))};
+      ASSERT_TRUE(encode(wire_, parameters_[node], anchor_, sent_[node], draws));
+      differences.push_back({.encoded = sent_[node], .weight = weights_[node]});
+    }
+    back_.resize(sent_.front().size());
+    const Draws draws{draw_key(seed_, exchange, kMeanSender)};
+    ASSERT_TRUE(average(wire_, differences, residual_, back_, draws));
+  }
+  void merge() {
+    Floats moved;
+    for (std::size_t node = 0; node < weights_.size(); ++node) {
+      moved = anchor_;
+      merge_corrected({.wire = wire_,
+                       .own = sent_[node],
+                       .back = back_,
+                       .parameters = parameters_[node],
+                       .anchor = moved});
+    }
+    anchor_ = moved;
+  }
+  // What an agreement makes of it: m = w_0 x_0 + w_1 x_1 + ..., then the rest.
+  Floats agreed() const {
+    std::vector<Part> parts;
+    for (std::size_t node = 0; node < weights_.size(); ++node) {
+      parts.push_back({.values = parameters_[node], .weight = weights_[node]});
+    }
+    Floats mean(anchor_.size());
+    Floats residual = residual_;
+    EXPECT_TRUE(average_in_fp32(parts, residual, mean));
+    return mean;
+  }
+  const Floats& parameters(std::size_t node) const { return parameters_[node]; }
+
+  static void add(std::span<float> to, const at::Tensor& by) {
+    const float* values = by.const_data_ptr<float>();
+    for (std::size_t i = 0; i < to.size(); ++i) to[i] += values[i];
+  }
+
+ private:
+  std::vector<float> weights_;
+  Wire wire_;
+  std::uint64_t seed_;
+  std::vector<Floats> parameters_;
+  Floats anchor_;
+  Floats residual_;
+  std::vector<std::vector<std::byte>> sent_;
+  std::vector<std::byte> back_;
+};
+
+// What a node learned in a round, half of it before the merge is due.
+at::Tensor progress(std::int64_t node, std::int64_t round, std::int64_t elements) {
+  at::Generator random = at::make_generator<at::CPUGeneratorImpl>(1000 * node + round);
+  return at::randn({elements}, random) * 1e-2;
+}
+
+TEST(Exchange, PiecesChangeNoBits) {
+  const std::vector<std::vector<std::string>> worlds = {
+      {"a", "a", "b", "b"}, {"a", "a", "b", "b", "c"}, {"a", "b", "c"}};
+  for (const std::vector<std::string>& nodes : worlds) {
+    for (const Wire wire : {Wire::kInt8, Wire::kInt4, Wire::kFp32, Wire::kQsgd1, Wire::kQsgd4}) {
+      const ExchangeOptions options{.kind = ExchangeKind::kSharded, .wire = wire, .seed = 7};
+      run_ranks({.ranks = static_cast<int>(nodes.size()), .nodes = nodes}, [&](World& world) {
+        FlatModel model(torch::nn::Linear(600, 501).ptr());  // 1177 rows of 256
+        world.everyone().broadcast(model.parameters(), 0).wait(world.limit());
+        Sgd optimizer(model, {});
+        const Leaders leaders(world, options.kind, "exchange");
+        Exchange exchange(world, model, leaders, options);
+        Agreement agreement(world, model, optimizer, leaders);
+        exchange.set_anchor();
+        const std::span<float> own = floats(model.parameters());
+        const auto node = static_cast<std::size_t>(world.node());
+        Together together(world.topology().weights(), {own.begin(), own.end()}, options);
+        const auto learn = [&](std::int64_t round) {
+          for (std::int64_t n = 0; n < world.topology().nodes(); ++n) {
+            const at::Tensor step = progress(n, round, model.parameters().numel());
+            together.move(static_cast<std::size_t>(n), step);
+            if (n == world.node()) Together::add(own, step);
+          }
+        };
+        for (std::int64_t round = 0; round < 3; ++round) {
+          learn(2 * round);
+          exchange.start(round);
+          together.start(round);
+          learn(2 * round + 1);
+          exchange.merge(1);
+          together.merge();
+          ASSERT_EQ(Floats(own.begin(), own.end()), together.parameters(node)) << round;
+        }
+        const Floats agreed = together.agreed();
+        agreement.agree(3, exchange.residuals());
+        EXPECT_EQ(Floats(own.begin(), own.end()), agreed);
+      });
+    }
+  }
+}
+
+}  // namespace
+}  // namespace daso::test

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daso/run/loss.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+namespace daso {
+namespace {
+
+// Scores whose probabilities are 1/2, 1/4, 1/8, 1/8.
+at::Tensor scores() {
+  return at::tensor({std::log(4.0F), std::log(2.0F), 0.0F, 0.0F}).view({1, 4});
+}
+
+TEST(TrainingLoss, IsTheCrossEntropyOfSmoothedLabels) {
+  const at::Tensor label = at::full({1}, 1, at::kLong);
+  const double two = std::log(2.0);
+  EXPECT_NEAR(training_loss(scores(), label, 0).item<double>(), 2 * two, 1e-6);
+  // 0.6 of the label's, and a tenth of each: (1 + 2 + 3 + 3) log 2 in all.
+  EXPECT_NEAR(training_loss(scores(), label, 0.4).item<double>(), (0.6 * 2 + 0.1 * 9) * two, 1e-6);
+}
+
+TEST(TrainingLoss, IsAMeanOverTheBatch) {
+  const at::Tensor two_rows = at::cat({scores(), at::zeros({1, 4})});
+  const at::Tensor labels = at::tensor({0, 3}, at::kLong);
+  const double two = std::log(2.0);
+  const double first = 0.8 * 1 + 0.05 * 9;  // in units of log 2
+  const double second = 2;                  // four equal ones, whatever the label
+  EXPECT_NEAR(training_loss(two_rows, labels, 0.2).item<double>(), (first + second) / 2 * two,
+              1e-6);
+}
+
+// Its gradient is what the model says minus what it should say, which is not 0 or 1.
+TEST(TrainingLoss, PullsTowardsSmoothedLabels) {
+  const at::Tensor x = scores().clone().requires_grad_(true);
+  training_loss(x, at::full({1}, 0, at::kLong), 0.4).backward();
+  const at::Tensor expected = at::tensor({0.5F - 0.7F, 0.25F - 0.1F, 0.125F - 0.1F, 0.125F - 0.1F});
+  EXPECT_TRUE(at::allclose(x.grad().view({4}), expected, 1e-5, 1e-6)) << x.grad();
+}
+
+}  // namespace
+}  // namespace daso
