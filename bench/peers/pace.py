@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The noise and the stalls of `daso bench step` (src/cli/pace.cpp), drawn alike."""
+"""The noise and the stalls of `daso bench step` (src/bench/pace.cpp), drawn alike."""
 import argparse
 
 WORD = 2**64 - 1
@@ -16,7 +16,7 @@ def uniform(counter: int) -> float:
 
 
 def draw(seed: int, node: int, step: int, what: int) -> float:
-    """What `daso bench step` (src/cli/pace.cpp) draws for this node and step."""
+    """What `daso bench step` (src/bench/pace.cpp) draws for this node and step."""
     return uniform((((seed * MOST + node) * MOST + step) * 2 + what) & WORD)
 
 

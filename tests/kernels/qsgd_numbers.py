@@ -2,7 +2,7 @@
 """Blocks on the wires that round at random, encoded a second time, from their description alone and
 in Python's whole numbers and fractions. Its output is what qsgd_test.cpp expects.
 
-Run as: python3 tests/global/qsgd_numbers.py > tests/global/qsgd_numbers.json
+Run as: python3 tests/kernels/qsgd_numbers.py > tests/kernels/qsgd_numbers.json
 """
 import json
 import struct

@@ -3,7 +3,7 @@
 where it has them, the others written down here from their description in docs/models.md.
 network_test.cpp compares with the numbers.
 
-Run as: python3 tests/model/network_numbers.py > tests/model/network_numbers.json
+Run as: python3 tests/nets/network_numbers.py > tests/nets/network_numbers.json
 Needs torch, torchvision 0.26 and numpy.
 """
 import json

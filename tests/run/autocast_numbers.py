@@ -3,7 +3,7 @@
 that network_numbers.py fills. autocast_test.cpp compares.
 
 Run as, with a Python that has torch and numpy:
-    python3 tests/train/autocast_numbers.py > tests/train/autocast_numbers.json
+    python3 tests/run/autocast_numbers.py > tests/run/autocast_numbers.json
 """
 import json
 import os
@@ -15,7 +15,7 @@ os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
 import torch
 import torch.nn.functional as F
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "model"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "nets"))
 from network_numbers import fill, inputs_and_labels, network
 
 CASES = [  # network, batch, channels, height, width, classes
