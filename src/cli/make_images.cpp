@@ -17,7 +17,7 @@
 #include "cli/run_folder.h"
 #include "daso/base/error.h"
 #include "daso/base/random.h"
-#include "daso/data/image_writer.h"
+#include "daso/data/image_file.h"
 #include "daso/data/resample.h"
 #include "daso/data/synthetic.h"
 

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daso/data/batch_maker.h"
-
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
@@ -10,6 +8,7 @@
 #include <optional>
 
 #include "daso/base/error.h"
+#include "daso/data/batch.h"
 
 namespace daso {
 namespace {

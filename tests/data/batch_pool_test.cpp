@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daso/data/batch_pool.h"
-
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
+
+#include "daso/data/batch.h"
 
 namespace daso {
 namespace {

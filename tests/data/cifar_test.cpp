@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daso/data/cifar.h"
-
 #include <gtest/gtest.h>
 
 #include <string>
 
 #include "daso/base/error.h"
+#include "daso/data/stored_images.h"
 #include "data/data_files.h"
 
 namespace daso {

@@ -10,8 +10,8 @@
 
 #include "daso/base/random.h"
 #include "daso/base/text.h"
-#include "daso/data/crop.h"
 #include "daso/data/dataset.h"
+#include "daso/data/resample.h"
 #include "daso/data/shard.h"
 
 // Against the second program, data_numbers.py: the same bits on every machine.

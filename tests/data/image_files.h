@@ -5,7 +5,6 @@
 #include <functional>
 
 #include "daso/data/image_file.h"
-#include "daso/data/image_writer.h"
 #include "data/data_files.h"
 
 // Images that are known in closed form.

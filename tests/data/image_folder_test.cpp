@@ -107,7 +107,7 @@ TEST_F(ImageFolders, KeepAGradientLinear) {
   const fs::path jpeg = folder_ / "val" / "a" / "1.jpg";
   write_jpeg(jpeg, test::gradient(width, height), {.quality = 98});
   const Datasets data = open();
-  const Cut cut = centre_cut(width, height, kSize);
+  const ImageCut cut = centre_cut(width, height, kSize);
   EXPECT_EQ(shrink_for(cut, kSize), 8);  // so the JPEG is decoded at an eighth of its size
   for (const std::int64_t index : {0, 1}) {
     const Floats image = image_in(*data.test, index);
@@ -138,7 +138,7 @@ TEST_F(ImageFolders, AreCroppedTheSameWayFromTheSameNumbers) {
   // The gradient tells where the crop was, and whether it is mirrored: as draw_cut() says.
   int mirrored = 0;
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
-    const Cut expected = draw_cut(120, 90, RandomStream{seed});
+    const ImageCut expected = draw_cut(120, 90, RandomStream{seed});
     const Floats image = crop(seed);
     const double left = expected.left + 0.5 * expected.width / kSize - 0.5;
     const double right = expected.left + expected.width - 0.5 * expected.width / kSize - 0.5;

@@ -22,7 +22,7 @@ Picture picture_of(const RawImage& image) {
   return {.part = {.width = image.width, .height = image.height}, .values = image.values};
 }
 
-std::vector<float> square_of(const Picture& picture, const Cut& cut, int size) {
+std::vector<float> square_of(const Picture& picture, const ImageCut& cut, int size) {
   std::vector<float> square(static_cast<std::size_t>(3 * size * size), -1.0F);
   resample(picture, cut, size, square);
   return square;
@@ -30,7 +30,7 @@ std::vector<float> square_of(const Picture& picture, const Cut& cut, int size) {
 
 // One value of the definition, in double precision and without any economy: the weighted mean over
 // all pixels that are allowed, with a triangle of half width max(1, step) in each direction.
-double direct(const RawImage& image, const Cut& cut, int size, int x, int y, int channel) {
+double direct(const RawImage& image, const ImageCut& cut, int size, int x, int y, int channel) {
   const double across = cut.width / size;
   const double down = cut.height / size;
   const auto triangle = [](double distance, double step) {
@@ -62,9 +62,10 @@ TEST(Resample, IsTheWeightedMeanOfTheDefinition) {
     const RawImage image =
         rough(1 + static_cast<int>(random.below(60)), 1 + static_cast<int>(random.below(60)));
     const int size = 8 + static_cast<int>(random.below(20));
-    const Cut cut = variant % 2 == 0
-                        ? centre_cut(image.width, image.height, size)
-                        : cut_of(draw_crop(image.width, image.height, RandomStream{random.next()}));
+    const ImageCut cut =
+        variant % 2 == 0
+            ? centre_cut(image.width, image.height, size)
+            : cut_of(draw_crop(image.width, image.height, RandomStream{random.next()}));
     const std::vector<float> square = square_of(picture_of(image), cut, size);
     for (int channel = 0; channel < 3; ++channel) {
       for (int y = 0; y < size; y += 3) {
@@ -86,7 +87,7 @@ RawImage made(int width, int height) {
 }
 
 // A crop, or where there is none the centre.
-Cut cut_in(const nlohmann::json& one) {
+ImageCut cut_in(const nlohmann::json& one) {
   if (!one.contains("crop")) return centre_cut(one.at("width"), one.at("height"), one.at("size"));
   const nlohmann::json& crop = one.at("crop");
   return cut_of({.left = crop.at(0).get<int>(),
@@ -118,8 +119,8 @@ TEST(Resample, NeedsNoMoreThanTheReachOfTheCut) {
   const RawImage image = rough(90, 70);
   for (int variant = 0; variant < 100; ++variant) {
     const int size = 8 + static_cast<int>(random.below(40));
-    const Cut cut = variant % 2 == 0 ? centre_cut(90, 70, size)
-                                     : cut_of(draw_crop(90, 70, RandomStream{random.next()}));
+    const ImageCut cut = variant % 2 == 0 ? centre_cut(90, 70, size)
+                                          : cut_of(draw_crop(90, 70, RandomStream{random.next()}));
     const Rectangle reach = reach_of(cut, size);
     Picture part{.part = reach};
     for (int y = reach.top; y < reach.bottom(); ++y) {
@@ -145,7 +146,7 @@ TEST(Resample, KeepsOneColour) {
 TEST(Resample, KeepsAGradientLinear) {
   const int width = 400;
   const int height = 300;
-  const Cut cut = centre_cut(width, height, 64);
+  const ImageCut cut = centre_cut(width, height, 64);
   const std::vector<float> square = square_of(picture_of(gradient(width, height)), cut, 64);
   for (int y = 0; y < 64; ++y) {
     for (int x = 0; x < 64; ++x) {
@@ -172,14 +173,14 @@ TEST(Resample, LeavesAnImageOfTheRightSizeAsItIs) {
 
 TEST(Crop, OfTheCentreIsThatOfTheResizedImage) {
   // 512 x 256 becomes 512 x 256, of which columns 144 ... 367 and rows 16 ... 239 stay.
-  const Cut wide = centre_cut(512, 256, 224);
+  const ImageCut wide = centre_cut(512, 256, 224);
   EXPECT_EQ(wide.left, 144);
   EXPECT_EQ(wide.top, 16);
   EXPECT_EQ(wide.width, 224);
   EXPECT_EQ(wide.height, 224);
   EXPECT_EQ(wide.within, (Rectangle{.width = 512, .height = 256}));
   // 300 x 1000 becomes 64 x 213 for 56: two pixels and a bit for each.
-  const Cut high = centre_cut(300, 1000, 56);
+  const ImageCut high = centre_cut(300, 1000, 56);
   EXPECT_DOUBLE_EQ(high.left, 4 * 300.0 / 64);
   EXPECT_DOUBLE_EQ(high.width, 56 * 300.0 / 64);
   EXPECT_DOUBLE_EQ(high.top, 78 * 1000.0 / 213);  // (213 - 56) / 2 = 78.5, to even
@@ -244,7 +245,7 @@ TEST(Crop, IsMirroredEverySecondTime) {
 
 TEST(Resample, MirrorsEachRow) {
   const Picture picture = picture_of(rough(37, 29));
-  Cut cut = centre_cut(37, 29, 21);
+  ImageCut cut = centre_cut(37, 29, 21);
   const std::vector<float> square = square_of(picture, cut, 21);
   cut.mirrored = true;
   const std::vector<float> mirrored = square_of(picture, cut, 21);

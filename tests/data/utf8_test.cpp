@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daso/data/utf8.h"
-
 #include <gtest/gtest.h>
 
 #include <exception>
@@ -8,6 +6,7 @@
 #include <vector>
 
 #include "daso/base/random.h"
+#include "daso/data/text_file.h"
 #include "data/data_files.h"
 
 namespace daso {

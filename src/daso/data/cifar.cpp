@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daso/data/cifar.h"
-
 #include <string>
 #include <system_error>
 #include <utility>
@@ -8,8 +6,7 @@
 
 #include "daso/base/error.h"
 #include "daso/base/text.h"
-#include "daso/data/byte_reader.h"
-#include "daso/data/folder.h"
+#include "daso/data/files.h"
 #include "daso/data/stored_images.h"
 
 namespace daso {

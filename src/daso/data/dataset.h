@@ -11,6 +11,21 @@
 #include "daso/base/random.h"
 #include "daso/base/seconds.h"
 
+// Where batches come from.
+//
+//   open_data("idx:DIR")   a Datasets: the examples to train with and those to test with
+//   shard_of               which examples a rank sees in an epoch, in which order (shard.h)
+//   BatchFiller            reads these, augments and normalises them into a Batch (batch.h)
+//   Prefetcher             threads that do so ahead of the training loop (prefetcher.h)
+//   Loader                 all of that for one rank; EvaluationLoader for the test part
+//
+// A Dataset knows nothing of ranks, epochs or tensors. Each format is one: images of one size in
+// memory (stored_images.h), images that are decoded when they are needed (image_folder.h, with
+// image_file.h for the files and resample.h for what becomes of them), texts (text_file.h), and
+// synthetic images (synthetic.h). A new one is a row of the table in open_data.cpp.
+//
+// What an example is depends on the seed, the epoch and its place in it, not on threads, ranks or
+// what was read before: a run that is resumed sees what it would have seen.
 namespace daso {
 
 enum class InputKind { kImage, kText };
@@ -94,6 +109,12 @@ struct Datasets {
   std::shared_ptr<const Dataset> train;
   std::shared_ptr<const Dataset> test;
 };
+
+// What the dataset is known to need, else of (at most the first 10000 of) its images. A channel
+// without any variation has deviation 1. Empty for texts. Throws what reading threw; Error when
+// some hundred images are not read within the limit.
+Normalisation normalisation_of(const std::shared_ptr<const Dataset>& dataset,
+                               Seconds limit = Seconds(300));
 
 // What --data takes: "synthetic", "idx:DIR" and so on (docs/data.md).
 std::vector<std::string> data_kinds();

@@ -5,8 +5,7 @@
 #include <utility>
 
 #include "daso/base/error.h"
-#include "daso/data/batch_maker.h"
-#include "daso/data/batch_pool.h"
+#include "daso/data/batch.h"
 #include "daso/data/prefetcher.h"
 
 namespace daso {

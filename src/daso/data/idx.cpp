@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daso/data/idx.h"
-
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -10,8 +8,7 @@
 #include <vector>
 
 #include "daso/base/error.h"
-#include "daso/data/byte_reader.h"
-#include "daso/data/folder.h"
+#include "daso/data/files.h"
 #include "daso/data/stored_images.h"
 
 namespace daso {
@@ -75,15 +72,15 @@ fs::path find(const fs::path& folder, const std::string& stem,
   return first_there(folder, names);
 }
 
-struct Part {
+struct IdxPart {
   fs::path images_path;
   fs::path labels_path;
   Images images;
 };
 
-Part read_part(const fs::path& folder, const std::string& name) {
-  Part part{.images_path = find(folder, name + "-images", {"idx3", "idx4"}),
-            .labels_path = find(folder, name + "-labels", {"idx1"})};
+IdxPart read_part(const fs::path& folder, const std::string& name) {
+  IdxPart part{.images_path = find(folder, name + "-images", {"idx3", "idx4"}),
+               .labels_path = find(folder, name + "-labels", {"idx1"})};
   Array images = read_array(part.images_path, {3, 4});
   Array labels = read_array(part.labels_path, {1});
   require(images.sizes[0] == labels.sizes[0], "{} holds {} images, {} holds {} labels",
@@ -99,7 +96,7 @@ Part read_part(const fs::path& folder, const std::string& name) {
   return part;
 }
 
-void check_test_part(const Part& test, const Part& train, int classes) {
+void check_test_part(const IdxPart& test, const IdxPart& train, int classes) {
   const InputShape found = test.images.shape;
   const InputShape expected = train.images.shape;
   require(found == expected, "{}: images of {}, those of {} are {}", test.images_path.string(),
@@ -116,8 +113,8 @@ void check_test_part(const Part& test, const Part& train, int classes) {
 
 Datasets open_idx(const fs::path& folder) {
   require_folder(folder, "idx:DIR");
-  Part train = read_part(folder, "train");
-  Part test = read_part(folder, "t10k");
+  IdxPart train = read_part(folder, "train");
+  IdxPart test = read_part(folder, "t10k");
   const int classes = *std::ranges::max_element(train.images.labels) + 1;
   require(classes >= 2, "{}: all labels are 0, so there is nothing to tell apart",
           train.labels_path.string());

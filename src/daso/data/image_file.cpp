@@ -3,10 +3,9 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "daso/base/error.h"
-#include "daso/data/jpeg_file.h"
-#include "daso/data/png_file.h"
 
 namespace daso {
 namespace {
@@ -33,6 +32,11 @@ std::unique_ptr<ImageFile> open_image(std::span<const std::uint8_t> bytes,
   require(width >= 1 && height >= 1 && std::int64_t{width} * height <= kMostPixels,
           "{}: an image of {}x{} pixels is too large to be true", name, width, height);
   return image;
+}
+
+void RawImage::check() const {
+  DASO_ASSERT(channels == 1 || channels == 3 || channels == 4);
+  DASO_ASSERT(std::cmp_equal(values.size(), std::int64_t{width} * height * channels));
 }
 
 }  // namespace daso

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "daso/data/crop.h"
 #include "daso/data/dataset.h"
+#include "daso/data/resample.h"
 
 namespace daso {
 
@@ -61,7 +61,7 @@ class ImageFolder final : public ImageDataset {
   std::int64_t decode_only(std::int64_t index, RandomStream random) const;
 
  private:
-  using MakeCut = std::function<Cut(int width, int height)>;
+  using MakeCut = std::function<ImageCut(int width, int height)>;
 
   MakeCut centre() const;
   static MakeCut drawn(RandomStream random);

@@ -1,15 +1,80 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daso/data/jpeg_file.h"
+// jpeglib.h takes the two before it for granted.
+// clang-format off
+#include <cstddef>
+#include <cstdio>
+#include <jpeglib.h>
+// clang-format on
 
 #include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csetjmp>
+#include <string>
 #include <string_view>
+#include <system_error>
+#include <utility>
 #include <vector>
 
 #include "daso/base/error.h"
-#include "daso/data/jpeg_library.h"
+#include "daso/data/image_file.h"
 
 namespace daso {
 namespace {
+
+// The gate to libjpeg, which leaves by a jump when it gives up and prints when it is let.
+struct JpegErrors {
+  jpeg_error_mgr manager{};  // first, since this is all that the library knows of it
+  std::jmp_buf jump{};
+  std::array<char, JMSG_LENGTH_MAX> message{};
+
+  // The library expects not to be returned to.
+  [[noreturn]] static void give_up(j_common_ptr info) {
+    auto* const errors = reinterpret_cast<JpegErrors*>(info->err);
+    info->err->format_message(info, errors->message.data());
+    std::longjmp(errors->jump, 1);
+  }
+  // Levels below 0 tell of damage that the library would paint over; the others are chatter.
+  static void take_message(j_common_ptr info, int level) {
+    if (level < 0) give_up(info);
+  }
+};
+
+void create_jpeg(jpeg_decompress_struct& info) { jpeg_create_decompress(&info); }
+void create_jpeg(jpeg_compress_struct& info) { jpeg_create_compress(&info); }
+
+// Owns the state of reading (jpeg_decompress_struct) or writing (jpeg_compress_struct) one image.
+template <typename Info>
+class JpegLibrary {
+ public:
+  // Messages begin with `failure`: the file and what is wrong then.
+  explicit JpegLibrary(std::string failure) : failure_(std::move(failure)) {
+    info_.err = jpeg_std_error(&errors_.manager);
+    errors_.manager.error_exit = JpegErrors::give_up;
+    errors_.manager.emit_message = JpegErrors::take_message;
+    run([](Info& info) { create_jpeg(info); });
+  }
+  JpegLibrary(const JpegLibrary&) = delete;
+  JpegLibrary& operator=(const JpegLibrary&) = delete;
+  ~JpegLibrary() { jpeg_destroy(reinterpret_cast<j_common_ptr>(&info_)); }
+
+  // Every call of the library is made in here. Throws ConfigError where it gives up. `work` and
+  // what it calls must own nothing: they are left by a jump then, without destructors.
+  template <typename Work>
+  void run(const Work& work) {
+    if (setjmp(errors_.jump) != 0) {
+      throw ConfigError(fmt::format("{}: {}", failure_, errors_.message.data()));
+    }
+    work(info_);
+  }
+
+  const Info& info() const { return info_; }
+
+ private:
+  std::string failure_;
+  JpegErrors errors_;
+  Info info_{};
+};
 
 constexpr std::string_view kEndOfImage = "\xff\xd9";
 
@@ -124,10 +189,53 @@ class JpegFile final : public ImageFile {
   JpegLibrary<jpeg_decompress_struct> library_;
 };
 
+struct CloseFile {
+  void operator()(std::FILE* file) const { std::fclose(file); }
+};
+using File = std::unique_ptr<std::FILE, CloseFile>;
+
+std::string cannot_be_written(const std::filesystem::path& path) {
+  return fmt::format("{}: cannot be written", path.string());
+}
+
+J_COLOR_SPACE colours_of(int channels) {
+  if (channels == 1) return JCS_GRAYSCALE;
+  return channels == 3 ? JCS_RGB : JCS_CMYK;
+}
+
 }  // namespace
 
 std::unique_ptr<ImageFile> open_jpeg(std::span<const std::uint8_t> bytes, const std::string& name) {
   return std::make_unique<JpegFile>(bytes, name);
+}
+
+void write_jpeg(const std::filesystem::path& path, const RawImage& image,
+                const JpegOptions& options) {
+  image.check();
+  File file(std::fopen(path.c_str(), "wb"));
+  require(file != nullptr, "{}: {}", cannot_be_written(path),
+          std::generic_category().message(errno));
+  JpegLibrary<jpeg_compress_struct> library(cannot_be_written(path));
+  const std::int64_t row_bytes = std::int64_t{image.width} * image.channels;
+  library.run([&](jpeg_compress_struct& info) {
+    jpeg_stdio_dest(&info, file.get());
+    info.image_width = static_cast<JDIMENSION>(image.width);
+    info.image_height = static_cast<JDIMENSION>(image.height);
+    info.input_components = image.channels;
+    info.in_color_space = colours_of(image.channels);
+    jpeg_set_defaults(&info);
+    jpeg_set_quality(&info, options.quality, TRUE);
+    if (options.progressive) jpeg_simple_progression(&info);
+    jpeg_start_compress(&info, TRUE);
+    while (info.next_scanline < info.image_height) {
+      // The library does not write to it, and does not say so.
+      auto* row = const_cast<JSAMPROW>(image.values.data() + info.next_scanline * row_bytes);
+      jpeg_write_scanlines(&info, &row, 1);
+    }
+    jpeg_finish_compress(&info);
+  });
+  require(std::fclose(file.release()) == 0, "{}: {}", cannot_be_written(path),
+          std::generic_category().message(errno));
 }
 
 }  // namespace daso

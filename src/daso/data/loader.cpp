@@ -6,8 +6,7 @@
 
 #include "daso/base/error.h"
 #include "daso/base/random.h"
-#include "daso/data/batch_maker.h"
-#include "daso/data/batch_pool.h"
+#include "daso/data/batch.h"
 #include "daso/data/prefetcher.h"
 
 namespace daso {

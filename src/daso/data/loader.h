@@ -14,20 +14,11 @@ namespace daso {
 // More threads of a rank are a mistake, which systems answer by refusing to make them.
 inline constexpr int kMostThreads = 1024;
 
-enum class Augment { kNone, kCrop, kCropFlip, kResizedCropFlip };
-
-// What the dataset is known to need, else of (at most the first 10000 of) its images. A channel
-// without any variation has deviation 1. Empty for texts. Throws what reading threw; Error when
-// some hundred images are not read within the limit.
-Normalisation normalisation_of(const std::shared_ptr<const Dataset>& dataset,
-                               Seconds limit = Seconds(300));
-
 struct LoaderOptions {
   ShardOptions shard;
   int rank = 0;
   int threads = 1;  // that prepare batches ahead; what they prepare does not depend on their number
   int ahead = 2;    // batches that are ready or in work at most; never less than 2 * threads
-  // kCrop: padded by 1/8 of the height, like 4 of 32; kResizedCropFlip: for data that draws crops
   Augment augment = Augment::kNone;
   Normalisation normalisation;  // empty: values as they are
   Seconds limit{300};           // next() waits so long for a batch and then throws

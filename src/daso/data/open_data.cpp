@@ -7,10 +7,9 @@
 #include "daso/base/disk.h"
 #include "daso/base/error.h"
 #include "daso/base/text.h"
-#include "daso/data/cifar.h"
 #include "daso/data/dataset.h"
-#include "daso/data/idx.h"
 #include "daso/data/image_folder.h"
+#include "daso/data/stored_images.h"
 #include "daso/data/synthetic.h"
 #include "daso/data/text_file.h"
 

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daso/data/png_file.h"
-
 #include <png.h>
 
 #include <utility>
 
 #include "daso/base/error.h"
+#include "daso/data/image_file.h"
 
 namespace daso {
 namespace {
@@ -63,10 +62,29 @@ class PngFile final : public ImageFile {
   PngImage image_;
 };
 
+png_uint_32 format_of(int channels) {
+  if (channels == 1) return PNG_FORMAT_GRAY;
+  return channels == 3 ? PNG_FORMAT_RGB : PNG_FORMAT_RGBA;
+}
+
 }  // namespace
 
 std::unique_ptr<ImageFile> open_png(std::span<const std::uint8_t> bytes, const std::string& name) {
   return std::make_unique<PngFile>(bytes, name);
+}
+
+void write_png(const std::filesystem::path& path, const RawImage& image) {
+  image.check();
+  png_image header{};
+  header.version = PNG_IMAGE_VERSION;
+  header.width = static_cast<png_uint_32>(image.width);
+  header.height = static_cast<png_uint_32>(image.height);
+  header.format = format_of(image.channels);
+  const int written = png_image_write_to_file(&header, path.c_str(), /*convert_to_8bit=*/0,
+                                              image.values.data(), /*row_stride=*/0,
+                                              /*colormap=*/nullptr);
+  require(written != 0, "{}: cannot be written: {}", path.string(),
+          static_cast<const char*>(header.message));
 }
 
 }  // namespace daso

@@ -2,10 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <vector>
 
 #include "daso/data/dataset.h"
 
+// Small images of one size, all of which fit into memory.
 namespace daso {
 
 // Images of one byte per value, all in memory.
@@ -32,5 +34,15 @@ class StoredImages final : public ImageDataset {
 
 // 0, 1/255 ... 1.
 float value_of(std::uint8_t byte);
+
+// The files of MNIST and its relatives: a number that tells type and dimensions, the dimensions,
+// the values; all numbers 4 bytes, the highest first. Throws ConfigError naming the file.
+Datasets open_idx(const std::filesystem::path& folder);
+
+// The binary versions of CIFAR-10 and CIFAR-100: records of labels and 3 x 32 x 32 bytes, nothing
+// else. A record of CIFAR-100 has a coarse and a fine label; the fine ones are the classes. Throw
+// ConfigError naming the file.
+Datasets open_cifar10(const std::filesystem::path& folder);
+Datasets open_cifar100(const std::filesystem::path& folder);
 
 }  // namespace daso
