@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daso/nets/batch_norm.h"
-
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
 #include <array>
 
+#include "daso/nets/layers.h"
 #include "daso/nets/network.h"
 #include "run_ranks.h"
 

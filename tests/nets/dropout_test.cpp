@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daso/nets/dropout.h"
-
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
@@ -8,8 +6,9 @@
 #include <limits>
 
 #include "daso/base/error.h"
-#include "daso/nets/attention.h"
+#include "daso/nets/layers.h"
 #include "daso/nets/network.h"
+#include "daso/nets/transformers.h"
 #include "nets/known_networks.h"
 
 namespace daso {

@@ -1,7 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daso/nets/layers.h"
 
+#include <ATen/ATen.h>
+#include <torch/csrc/autograd/custom_function.h>
 #include <torch/nn/init.h>
+
+#include <algorithm>
+#include <span>
+#include <utility>
 
 namespace daso {
 
@@ -17,6 +23,110 @@ void initialise_convolutions(const torch::nn::Module& module) {
     if (const auto* found = part->as<torch::nn::Conv2d>()) {
       torch::nn::init::kaiming_normal_(found->weight, /*a=*/0, torch::kFanOut, torch::kReLU);
     }
+  }
+}
+
+namespace {
+
+struct Summation : torch::CustomClassHolder {
+  explicit Summation(SumOverRanks the_sum) : sum(std::move(the_sum)) {}
+  SumOverRanks sum;
+};
+
+// A sum over ranks that knows its derivative: a value of this rank is part of every rank's sum, so
+// its gradient is the sum of theirs.
+class DifferentiableSum : public torch::autograd::Function<DifferentiableSum> {
+ public:
+  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& values,
+                            const c10::intrusive_ptr<Summation>& summation) {
+    context->saved_data["summation"] = c10::IValue::make_capsule(summation);
+    at::Tensor total = values.clone();
+    summation->sum(total);
+    return total;
+  }
+
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 const torch::autograd::variable_list& gradients) {
+    const auto held = context->saved_data["summation"].toCapsule();
+    at::Tensor total = gradients[0].contiguous().clone();
+    static_cast<const Summation&>(*held).sum(total);
+    return {total, at::Tensor()};
+  }
+};
+
+// One number for each channel, to be combined with images.
+at::Tensor by_channel(const at::Tensor& values) { return values.view({1, -1, 1, 1}); }
+
+}  // namespace
+
+BatchNormImpl::BatchNormImpl(std::int64_t channels)
+    : torch::nn::BatchNorm2dImpl(torch::nn::BatchNormOptions(channels)) {}
+
+at::Tensor BatchNormImpl::forward(const at::Tensor& images) {
+  if (sum_ && is_training()) return over_ranks(images);
+  return torch::nn::BatchNorm2dImpl::forward(images);
+}
+
+// Sums are of what differs from the running mean, which all ranks have alike: so little cancels
+// when the square of the mean is taken off the mean of the squares.
+at::Tensor BatchNormImpl::over_ranks(const at::Tensor& images) {
+  const at::Tensor shifted = images.to(at::kFloat) - by_channel(running_mean);
+  const at::Tensor sums = shifted.sum({0, 2, 3}, /*keepdim=*/false, at::kDouble);
+  const at::Tensor squares = shifted.square().sum({0, 2, 3}, /*keepdim=*/false, at::kDouble);
+  const std::int64_t channels = images.size(1);
+  const at::Tensor values =
+      at::full({1}, static_cast<double>(images.numel() / channels), at::kDouble);
+  const at::Tensor totals = DifferentiableSum::apply(at::cat({sums, squares, values}),
+                                                     c10::make_intrusive<Summation>(sum_));
+  const double number = totals[2 * channels].item<double>();
+  const at::Tensor mean = totals.narrow(0, 0, channels) / number;
+  const at::Tensor variance =
+      (totals.narrow(0, channels, channels) / number - mean.square()).clamp_min(0);
+  {
+    const at::NoGradGuard no_grad;
+    const double momentum = options.momentum().value();
+    running_mean.add_((mean * momentum).to(at::kFloat));
+    const at::Tensor unbiased = variance * (number / std::max(number - 1, 1.0));
+    running_var.mul_(1 - momentum).add_((unbiased * momentum).to(at::kFloat));
+    num_batches_tracked.add_(1);
+  }
+  const at::Tensor scale = weight * (variance + options.eps()).rsqrt().to(at::kFloat);
+  const at::Tensor result =
+      (shifted - by_channel(mean.to(at::kFloat))) * by_channel(scale) + by_channel(bias);
+  return result.to(images.scalar_type());
+}
+
+int share_statistics(torch::nn::Module& network, const SumOverRanks& sum) {
+  int layers = 0;
+  for (const auto& part : network.modules(/*include_self=*/false)) {
+    if (auto* found = part->as<BatchNorm>()) {
+      found->share(sum);
+      ++layers;
+    }
+  }
+  return layers;
+}
+
+namespace {
+
+constexpr std::uint64_t kDropout = 7;  // tells this use of the seed from others
+
+}  // namespace
+
+// The factor is no part of a tensor: in bf16 it would be rounded, and change the mean.
+at::Tensor Dropout::forward(const at::Tensor& values) {
+  if (chance_ == 0 || !is_training()) return values;
+  const at::Tensor kept = at::empty(values.sizes(), at::kBool);
+  const std::span<bool> all(kept.mutable_data_ptr<bool>(), static_cast<std::size_t>(kept.numel()));
+  for (bool& keep : all) keep = random_.fraction() >= chance_;
+  return values * kept * (1 / (1 - chance_));
+}
+
+void draw_dropout(torch::nn::Module& network, const DropoutPass& pass) {
+  RandomStream random{pass.seed, kDropout, static_cast<std::uint64_t>(pass.rank),
+                      static_cast<std::uint64_t>(pass.step), static_cast<std::uint64_t>(pass.part)};
+  for (const auto& layer : network.modules(/*include_self=*/false)) {
+    if (auto* found = layer->as<Dropout>()) found->draw_from(RandomStream(random.next()));
   }
 }
 

@@ -1,8 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <torch/nn/module.h>
+#include <torch/nn/modules/batchnorm.h>
 #include <torch/nn/modules/conv.h>
 
+#include <cstdint>
+#include <functional>
+
+#include "daso/base/random.h"
+
+// The layers that differ from LibTorch's: convolutions as all networks here have them, BatchNorm
+// over several ranks, and dropout that can be repeated.
 namespace daso {
 
 // Convolutions here have no bias, since BatchNorm follows, and odd kernels with so much padding
@@ -20,5 +29,57 @@ torch::nn::Conv2d convolution(const ConvolutionShape& shape);
 // (He et al., Delving Deep into Rectifiers, 2015, section 2.2). Linear layers and BatchNorm keep
 // LibTorch's default.
 void initialise_convolutions(const torch::nn::Module& module);
+
+// Adds a tensor up over the ranks that share statistics, in place; the same bits on all.
+using SumOverRanks = std::function<void(const at::Tensor& values)>;
+
+// BatchNorm of images as LibTorch has it, by whose names its parts are called. In training its mean
+// and variance can be taken over the examples of several ranks.
+class BatchNormImpl : public torch::nn::BatchNorm2dImpl {
+ public:
+  explicit BatchNormImpl(std::int64_t channels);
+
+  at::Tensor forward(const at::Tensor& images);
+
+  void share(SumOverRanks sum) { sum_ = std::move(sum); }
+
+ private:
+  at::Tensor over_ranks(const at::Tensor& images);
+
+  SumOverRanks sum_;  // empty: over this rank's own examples
+};
+TORCH_MODULE(BatchNorm);
+
+// All BatchNorm layers of a network take their statistics over ranks from now on. All of these
+// ranks run the same layers in the same order. Returns how many layers that are.
+int share_statistics(torch::nn::Module& network, const SumOverRanks& sum);
+
+// In training sets each value to 0 with a chance and divides the others by 1 - chance, which keeps
+// the mean (Srivastava et al., Dropout, 2014); else gives back what it gets. Draws come from a
+// stream of its own, one for each value in the order of the tensor, so they depend neither on
+// threads nor on LibTorch's generators, and are the same on every machine.
+class Dropout : public torch::nn::Module {
+ public:
+  explicit Dropout(double chance) : chance_(chance) {}
+  at::Tensor forward(const at::Tensor& values);
+
+  void draw_from(const RandomStream& random) { random_ = random; }
+
+ private:
+  double chance_;
+  RandomStream random_ = RandomStream(0);
+};
+
+// One forward pass of one rank.
+struct DropoutPass {
+  std::uint64_t seed = 0;
+  int rank = 0;
+  std::int64_t step = 0;
+  int part = 0;  // of the step's batch, where several are accumulated
+};
+
+// What the dropout layers of a network draw from now on, each its own: by the pass alone, so that a
+// run that is resumed goes on with the same draws.
+void draw_dropout(torch::nn::Module& network, const DropoutPass& pass);
 
 }  // namespace daso

@@ -7,7 +7,7 @@
 
 #include "daso/base/error.h"
 #include "daso/base/text.h"
-#include "daso/nets/architectures.h"
+#include "daso/nets/network.h"
 
 namespace daso {
 namespace {

@@ -5,9 +5,20 @@
 #include <string>
 #include <vector>
 
-#include "daso/nets/transformer_sizes.h"
-
+// The networks that --model names. This header is what the rest of the library sees: options in, a
+// module out. A network is a Network (network.h), made of layers (layers.h, transformers.h) in
+// the source of its family: small_networks.cpp, resnet.cpp, transformers.cpp. A new one is a
+// function there and a row of the table in make_network.cpp. Parts are called as in PyTorch's or
+// torchvision's network of that name, so that weights can go from one to the other.
 namespace daso {
+
+// Of --model transformer.
+struct TransformerSizes {
+  int layers = 2;
+  int embedding = 128;  // numbers that stand for a token
+  int heads = 4;        // divides the embedding
+  bool operator==(const TransformerSizes&) const = default;
+};
 
 class Network;  // in network.h, which knows LibTorch's modules and is slow to compile
 
@@ -38,7 +49,7 @@ void check_sizes(const TransformerSizes& sizes);
 // which there are no statistics in training.
 void check_single_example(const NetworkOptions& options);
 
-// Parameters come from LibTorch's default generator; what dropout draws does not, see dropout.h.
+// Parameters come from LibTorch's default generator; what dropout draws does not, see layers.h.
 // Throws ConfigError for an unknown name (with the nearest one) and for an input that is too small
 // for the network or not of its kind.
 std::shared_ptr<Network> make_network(const NetworkOptions& options);

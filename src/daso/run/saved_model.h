@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "daso/data/loader.h"
-#include "daso/nets/transformer_sizes.h"
+#include "daso/nets/make_network.h"
 #include "daso/tensor/state.h"
 
 namespace daso {

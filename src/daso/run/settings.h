@@ -9,7 +9,7 @@
 
 #include "daso/comm/topology.h"
 #include "daso/data/loader.h"
-#include "daso/nets/transformer_sizes.h"
+#include "daso/nets/make_network.h"
 #include "daso/optim/learning_rate.h"
 #include "daso/optim/make_optimizer.h"
 #include "daso/policy/run_plan.h"

@@ -7,7 +7,7 @@
 
 #include "daso/base/error.h"
 #include "daso/comm/message_of.h"
-#include "daso/nets/dropout.h"
+#include "daso/nets/layers.h"
 #include "daso/nets/network.h"
 #include "daso/optim/clip.h"
 #include "daso/optim/ema.h"

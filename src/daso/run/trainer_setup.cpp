@@ -11,10 +11,10 @@
 #include "daso/base/error.h"
 #include "daso/base/text.h"
 #include "daso/comm/gather_text.h"
-#include "daso/nets/batch_norm.h"
+#include "daso/nets/layers.h"
 #include "daso/nets/network.h"
 #include "daso/run/trainer_body.h"
-#include "daso/tensor/freeze.h"
+#include "daso/tensor/names.h"
 
 namespace daso {
 namespace {

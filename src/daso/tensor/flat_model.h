@@ -12,6 +12,11 @@ namespace torch::nn {
 class Module;
 }
 
+// Tensors of a model, and how they are kept. A FlatModel lays all parameters, gradients and buffers
+// of a module into one tensor each, which the optimizers, exchanges and merges above work on
+// (large_tensor.h gives them their memory). names.h selects parameters by prefixes of their names.
+// A State is what a part of a run needs to go on later (state.h); safetensors.h reads and writes
+// files of them, and pytorch_file.h writes such as Python's torch.load takes.
 namespace daso {
 
 // Flat tensors are padded with zeros to a multiple of this, and cut at multiples of it.

@@ -12,7 +12,7 @@ namespace daso {
 namespace {
 
 // All that a parameter's name can begin with: layer1, layer1.0, layer1.0.weight.
-std::vector<std::string> beginnings_in(const torch::nn::Module& module) {
+std::vector<std::string> prefixes_in(const torch::nn::Module& module) {
   std::vector<std::string> all;
   for (const auto& item : module.named_parameters()) {
     const std::string& name = item.key();
@@ -28,18 +28,25 @@ std::vector<std::string> beginnings_in(const torch::nn::Module& module) {
 }  // namespace
 
 bool has_prefix(const std::string& name, const std::vector<std::string>& prefixes) {
-  return std::any_of(prefixes.begin(), prefixes.end(), [&](const std::string& beginning) {
-    return name == beginning || name.starts_with(beginning + ".");
+  return std::any_of(prefixes.begin(), prefixes.end(), [&](const std::string& prefix) {
+    return name == prefix || name.starts_with(prefix + ".");
   });
 }
 
 void check_prefixes(const torch::nn::Module& module, const std::vector<std::string>& prefixes) {
   if (prefixes.empty()) return;
-  const std::vector<std::string> known = beginnings_in(module);
-  for (const std::string& beginning : prefixes) {
-    if (std::find(known.begin(), known.end(), beginning) != known.end()) continue;
+  const std::vector<std::string> known = prefixes_in(module);
+  for (const std::string& prefix : prefixes) {
+    if (std::find(known.begin(), known.end(), prefix) != known.end()) continue;
     throw ConfigError(fmt::format("no parameter's name begins with '{}'; did you mean '{}'?",
-                                  beginning, nearest(beginning, known).value_or(known.front())));
+                                  prefix, nearest(prefix, known).value_or(known.front())));
+  }
+}
+
+void freeze(torch::nn::Module& module, const std::vector<std::string>& prefixes) {
+  check_prefixes(module, prefixes);
+  for (auto& item : module.named_parameters()) {
+    if (has_prefix(item.key(), prefixes)) item.value().set_requires_grad(false);
   }
 }
 

@@ -13,7 +13,7 @@
 #include "daso/base/draft_file.h"
 #include "daso/base/error.h"
 #include "daso/tensor/large_tensor.h"
-#include "daso/tensor/tensor_types.h"
+#include "daso/tensor/safetensors_header.h"
 
 namespace daso {
 namespace {
@@ -104,9 +104,9 @@ std::string pickle_of(const State& tensors) {
 
 // Takes what LibTorch's writer of archives gives out. That is C inside and ends the process if it
 // is destroyed after an error: so an error is kept here, and what comes after it is not written.
-class Sink {
+class DraftSink {
  public:
-  explicit Sink(DraftFile& file) : file_(file) {}
+  explicit DraftSink(DraftFile& file) : file_(file) {}
 
   std::size_t take(const void* data, std::size_t bytes) noexcept {
     try {
@@ -130,7 +130,7 @@ class Sink {
 void write_pytorch(const std::filesystem::path& path, const State& tensors) {
   const std::string pickle = pickle_of(tensors);
   DraftFile file(path);
-  Sink sink(file);
+  DraftSink sink(file);
   caffe2::serialize::PyTorchStreamWriter archive(
       [&](const void* data, std::size_t bytes) { return sink.take(data, bytes); });
   const auto record = [&](const std::string& name, const std::string& text) {

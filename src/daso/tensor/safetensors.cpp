@@ -13,7 +13,6 @@
 #include "daso/base/error.h"
 #include "daso/tensor/large_tensor.h"
 #include "daso/tensor/safetensors_header.h"
-#include "daso/tensor/tensor_types.h"
 
 namespace daso {
 namespace {

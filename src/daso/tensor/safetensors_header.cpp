@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daso/tensor/safetensors_header.h"
 
+#include <ATen/ATen.h>
 #include <ATen/core/TensorBody.h>
 
 #include <algorithm>
@@ -11,9 +12,37 @@
 #include <tuple>
 
 #include "daso/base/error.h"
-#include "daso/tensor/tensor_types.h"
 
 namespace daso {
+namespace {
+
+constexpr TensorType kTypes[] = {
+    {at::kFloat, "F32", "FloatStorage"}, {at::kDouble, "F64", "DoubleStorage"},
+    {at::kHalf, "F16", "HalfStorage"},   {at::kBFloat16, "BF16", "BFloat16Storage"},
+    {at::kLong, "I64", "LongStorage"},   {at::kInt, "I32", "IntStorage"},
+    {at::kShort, "I16", "ShortStorage"}, {at::kChar, "I8", "CharStorage"},
+    {at::kByte, "U8", "ByteStorage"},    {at::kBool, "BOOL", "BoolStorage"},
+};
+
+}  // namespace
+
+std::span<const TensorType> tensor_types() { return kTypes; }
+
+const TensorType& type_of(const std::string& name, const at::Tensor& tensor) {
+  require(tensor.defined(), "tensor '{}' is not defined; it cannot be written to a file", name);
+  require(tensor.layout() == at::kStrided,
+          "tensor '{}' is sparse; make it dense before it is written to a file", name);
+  const auto* const type =
+      std::find_if(std::begin(kTypes), std::end(kTypes),
+                   [&](const TensorType& one) { return one.type == tensor.scalar_type(); });
+  require(type != std::end(kTypes),
+          "tensor '{}' is of type {}, which files cannot hold; convert it first", name,
+          c10::toString(tensor.scalar_type()));
+  return *type;
+}
+
+at::Tensor in_one_piece(const at::Tensor& tensor) { return tensor.detach().cpu().contiguous(); }
+
 namespace {
 
 using nlohmann::json;
@@ -31,9 +60,9 @@ std::string shown(const json& value) {
 
 // Refuses what a plain parser lets pass: a name that is there twice, of which readers would take
 // one or the other; and depth that no header needs.
-class Watch {
+class KeyCheck {
  public:
-  explicit Watch(const std::string& file) : file_(file) {}
+  explicit KeyCheck(const std::string& file) : file_(file) {}
 
   bool operator()(int depth, json::parse_event_t event, const json& parsed) {
     using Event = json::parse_event_t;
@@ -56,9 +85,9 @@ class Watch {
 
 json parse(const std::string& file, const std::string& text) {
   try {
-    Watch watch(file);
+    KeyCheck check(file);
     json header = json::parse(text, [&](int depth, json::parse_event_t event, json& parsed) {
-      return watch(depth, event, parsed);
+      return check(depth, event, parsed);
     });
     require(header.is_object(), "{}: its header is no JSON object", file);
     return header;

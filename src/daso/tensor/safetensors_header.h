@@ -1,16 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <ATen/core/TensorBody.h>
 #include <c10/core/ScalarType.h>
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "daso/tensor/safetensors.h"
 
-// The JSON header of a safetensors file, apart from the file: text in, checked values out.
+// What files of tensors can hold, and the JSON header of a safetensors file, apart from the file:
+// text in, checked values out.
 namespace daso {
+
+// A type that files of tensors can hold, and what they call it.
+struct TensorType {
+  at::ScalarType type;
+  const char* safetensors;  // "F32"
+  const char* pytorch;      // the class of its storage: "FloatStorage"
+};
+
+std::span<const TensorType> tensor_types();
+
+// Throws ConfigError naming the tensor if no file can hold it: undefined, sparse, another type.
+const TensorType& type_of(const std::string& name, const at::Tensor& tensor);
+
+// The values in one piece in the memory of the CPU; the tensor itself where it is like that
+// already.
+at::Tensor in_one_piece(const at::Tensor& tensor);
 
 // As in the format's own library; a longer one is an attack or no such file.
 inline constexpr std::uint64_t kLargestHeader = 100'000'000;

@@ -6,8 +6,9 @@
 
 #include <memory>
 
-#include "daso/nets/dropout.h"
+#include "daso/nets/layers.h"
 
+// What the networks of attention, in transformers.cpp, are made of.
 namespace daso {
 
 // Of what sees a sequence of vectors: [batch, length, width] in and out.
