@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "bench/pattern.h"
+#include "bench/operations.h"
 #include "bench/statistics.h"
 #include "daso/base/error.h"
 

@@ -8,7 +8,7 @@
 #include <optional>
 #include <utility>
 
-#include "bench/agree.h"
+#include "bench/statistics.h"
 #include "daso/record/trace.h"
 
 namespace daso::bench {

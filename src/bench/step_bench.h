@@ -5,12 +5,15 @@
 #include <memory>
 
 #include "bench/emulated_model.h"
-#include "bench/pace.h"
 #include "daso/comm/world.h"
 #include "daso/optim/sgd.h"
 #include "daso/policy/run_plan.h"
 #include "daso/strategy/strategy.h"
 
+// What the `daso bench` commands and `daso doctor` measure, apart from their flags and tables in
+// src/cli: whole training steps with the computing left out (here, on the model of
+// emulated_model.h), collectives (operations.h), pairs of nodes (pair_check.h) and the memory of a
+// machine (copy_speed.h). statistics.h sums up repetitions and ranks.
 namespace daso::bench {
 
 // The steps that are done, and how the epochs cut them.

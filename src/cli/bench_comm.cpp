@@ -9,8 +9,8 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "bench/agree.h"
 #include "bench/operations.h"
+#include "bench/statistics.h"
 #include "cli/command.h"
 #include "cli/flags.h"
 #include "cli/table.h"

@@ -9,7 +9,6 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
-#include "bench/aligned_vector.h"
 #include "bench/copy_speed.h"
 #include "cli/command.h"
 #include "cli/table.h"

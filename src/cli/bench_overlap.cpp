@@ -10,8 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "bench/agree.h"
-#include "bench/pattern.h"
+#include "bench/operations.h"
 #include "bench/statistics.h"
 #include "cli/command.h"
 #include "cli/flags.h"

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "bench/agree.h"
+#include "bench/statistics.h"
 #include "cli/command.h"
 #include "cli/config_file.h"
 #include "cli/flags.h"

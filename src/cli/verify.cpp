@@ -10,8 +10,7 @@
 #include "cli/values.h"
 #include "daso/base/error.h"
 #include "daso/base/text.h"
-#include "verify/given_world.h"
-#include "verify/verify_policy.h"
+#include "verify/verdict.h"
 #include "verify/verify_ranks.h"
 
 namespace daso::cli {

@@ -1,16 +1,43 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
 
 #include "daso/policy/schedule.h"
 #include "daso/strategy/strategy.h"
-#include "verify/golden_event.h"
 
-// Golden cases (algorithm.md 8): what goes in and what must come out, computed by another program.
+// `daso verify` asks whether this library computes what docs/algorithm.md says. The judge is
+// another program, which has computed golden cases (algorithm.md 8): what goes in and what must
+// come out.
+//
+//   read_golden            the cases of a file, every field checked (checked_json.h)
+//   verify_case            cases that need no ranks, through the functions that training uses
+//   verify_training        trains a case on the ranks of a world, comparing after every step
+//                          (training_check.h), within what a lossy wire may add
+//   on_processes, on_threads, GivenWorld   where those ranks come from (verify_ranks.h)
+//
+// Each ends in a Verdict (verdict.h): it holds, or the first thing that came out differently.
 namespace daso::verify {
+
+// Something that a step of a golden case does, in the words of its file.
+struct GoldenEvent {
+  std::int64_t step = 0;
+  std::string what;  // blocking, merge, start or exchange; the field is called "do"
+  std::optional<std::int64_t> exchange;  // its number
+  std::optional<std::vector<int>> leaders;
+  std::optional<std::int64_t> staleness;
+  bool operator==(const GoldenEvent&) const = default;
+};
+
+// What a step has done, in order.
+std::vector<GoldenEvent> events_of(std::int64_t step, std::optional<Phase> phase,
+                                   const StrategyEvents& done, const std::vector<int>& nodes);
+
+nlohmann::ordered_json json_of(const GoldenEvent& event);
 
 // Training on a quadratic function of the parameters, one for each rank.
 struct TrainingCase {

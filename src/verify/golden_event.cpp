@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "verify/golden_event.h"
-
 #include "daso/base/error.h"
 #include "daso/policy/rotation.h"
+#include "verify/golden_case.h"
 
 namespace daso::verify {
 

@@ -5,8 +5,11 @@
 #include <utility>
 
 namespace daso::verify {
+namespace {
 
 using json = nlohmann::ordered_json;
+
+}  // namespace
 
 void Verdict::add(Finding finding) {
   if (!first || finding.step < first->step) first = std::move(finding);

@@ -6,6 +6,9 @@
 #include <optional>
 #include <string>
 
+#include "daso/comm/world.h"
+#include "verify/golden_case.h"
+
 namespace daso::verify {
 
 // Something that came out other than a golden case says.
@@ -32,5 +35,16 @@ struct Verdict {
 // For the way between ranks and processes.
 std::string text_of(const Verdict& verdict);
 Verdict verdict_in(const std::string& text);
+
+// Golden cases that need no ranks, run through the functions that training uses.
+Verdict verify_case(const ScheduleCase& golden);
+Verdict verify_case(const PeriodCase& golden);
+// Bit for bit, on every instruction set that this processor has.
+Verdict verify_case(const WireCase& golden);
+
+// Trains a golden case with the strategy `daso` as one rank of a world that has its ranks on its
+// nodes, comparing after every step. Returns what all ranks have found together, the same on all.
+Verdict verify_training(World& world, const TrainingCase& training, ExchangeKind exchange,
+                        Wire wire);
 
 }  // namespace daso::verify

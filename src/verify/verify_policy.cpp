@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "verify/verify_policy.h"
-
 #include <cstring>
 #include <numeric>
 
 #include "daso/base/error.h"
 #include "daso/kernels/merge.h"
 #include "daso/policy/trajectory.h"
+#include "verify/verdict.h"
 
 namespace daso::verify {
 namespace {

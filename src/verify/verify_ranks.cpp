@@ -4,14 +4,18 @@
 #include <ATen/Parallel.h>
 
 #include <cstdio>
+#include <numeric>
 #include <thread>
+#include <torch/csrc/distributed/c10d/Backend.hpp>
 
 #include "daso/base/error.h"
+#include "daso/comm/backend.h"
+#include "daso/comm/gather_text.h"
 #include "daso/comm/message_of.h"
 #include "daso/comm/rendezvous.h"
 #include "daso/launch/ranks.h"
 #include "verify/captured_output.h"
-#include "verify/verify_training.h"
+#include "verify/verdict.h"
 
 namespace daso::verify {
 namespace {
@@ -68,8 +72,6 @@ Outcome outcome_of(const std::exception_ptr& error) {
   }
 }
 
-}  // namespace
-
 std::vector<int> node_of_rank(const TrainingCase& training) {
   std::vector<int> nodes;
   for (std::size_t node = 0; node < training.nodes.size(); ++node) {
@@ -79,11 +81,14 @@ std::vector<int> node_of_rank(const TrainingCase& training) {
   return nodes;
 }
 
+// What must be equal on all ranks.
 std::string configuration_of(const VerifyFlags& flags, const GoldenCase& golden) {
   return fmt::format("command = verify\ncase = {}\nexchange = {}\nwire = {}\n", golden.name,
                      name_of(flags.exchange_kind()), name_of(flags.wire));
 }
 
+// In a world that is joined for one case and left again; the others learn at once of what ends this
+// rank.
 Verdict join_and_verify(const WorldOptions& options, const VerifyFlags& flags,
                         const GoldenCase& golden) {
   World world = World::join(options);
@@ -98,6 +103,8 @@ Verdict join_and_verify(const WorldOptions& options, const VerifyFlags& flags,
     throw;
   }
 }
+
+}  // namespace
 
 ExchangeKind VerifyFlags::exchange_kind() const {
   return exchange.value_or(wire == Wire::kFp32 ? ExchangeKind::kRotating : ExchangeKind::kSharded);
@@ -151,6 +158,64 @@ Outcome on_threads(const VerifyFlags& flags, const GoldenCase& golden) {
   }
   if (const std::exception_ptr error = cause_of(errors)) return outcome_of(error);
   return {.verdict = verdicts.front()};
+}
+
+GivenWorld::GivenWorld(World& world, const Place& place, const VerifyFlags& flags)
+    : world_(world), place_(place), flags_(flags) {
+  if (flags.launch.backend == "mpi" && world.size() > 1) keep_mpi_running();
+}
+
+GivenWorld::~GivenWorld() = default;
+
+std::string GivenWorld::listening_address() const {
+  if (!flags_.launch.interface.empty()) return address_of_device(flags_.launch.interface);
+  if (place_.rendezvous) return own_address_towards(place_.rendezvous->host);
+  for (int rank = 1; rank < world_.size(); ++rank) {
+    if (world_.host_of(rank) != world_.host_of(0)) return own_address_towards(world_.host_of(rank));
+  }
+  return "127.0.0.1";
+}
+
+GivenWorld::MeetingPlace GivenWorld::open_meeting_place() {
+  MeetingPlace place;
+  std::string address;
+  if (world_.rank() == 0) {
+    place.hosted = Store::host(listen_on({listening_address(), 0}));
+    mark_job(*place.hosted, place_.job_token);
+    address = place.hosted->address().text();
+  }
+  place.address = parse_address(gather_text(world_.everyone(), address, world_.limit()).front());
+  return place;
+}
+
+// MPI ends with the last that uses it in a process, and cannot start again for the next case.
+void GivenWorld::keep_mpi_running() {
+  const MeetingPlace place = open_meeting_place();
+  const Store store = place.hosted ? *place.hosted : Store::connect(place.address, world_.limit());
+  std::vector<int> ranks(static_cast<std::size_t>(world_.size()));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  const auto group =
+      open_backend("mpi")->make_group({.store = store.under("running"),
+                                       .ranks = ranks,
+                                       .rank = world_.rank(),
+                                       .limit = world_.limit(),
+                                       .own_address = own_address_towards(place.address.host)});
+  running_ = std::make_shared<c10::intrusive_ptr<c10d::Backend>>(group);
+  world_.everyone().barrier().wait(world_.limit());  // nobody needs the store any more
+}
+
+Outcome GivenWorld::verify(const GoldenCase& golden) {
+  WorldOptions options = world_options(flags_.launch, place_);
+  options.node_of_rank = node_of_rank(std::get<TrainingCase>(golden.what));
+  options.configuration = configuration_of(flags_, golden);
+  if (world_.size() == 1) return {.verdict = join_and_verify(options, flags_, golden)};
+  const MeetingPlace meeting = open_meeting_place();
+  options.place.rendezvous = meeting.address;
+  options.place.store_at = StoreAt::kGiven;
+  options.place.launcher = "daso";  // the store is marked already
+  const Verdict verdict = join_and_verify(options, flags_, golden);
+  world_.everyone().barrier().wait(world_.limit());  // nobody needs the store any more
+  return {.verdict = verdict};
 }
 
 }  // namespace daso::verify

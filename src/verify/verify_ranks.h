@@ -2,7 +2,11 @@
 #pragma once
 
 #include <functional>
+#include <memory>
+#include <optional>
 
+#include "daso/comm/store.h"
+#include "daso/comm/world.h"
 #include "daso/launch/launch_flags.h"
 #include "verify/golden_case.h"
 #include "verify/verdict.h"
@@ -36,12 +40,36 @@ Outcome on_threads(const VerifyFlags& flags, const GoldenCase& golden);
 // One rank of the job that on_processes() has started. Returns its exit code.
 int verify_job_rank(const VerifyFlags& flags, const Place& place, const GoldenCase& golden);
 
-// The pieces that all kinds of ranks need: the node of each rank of a case; what must be equal on
-// all ranks; and a world that is joined for one case and left again, in which the others learn at
-// once of what ends this rank.
-std::vector<int> node_of_rank(const TrainingCase& training);
-std::string configuration_of(const VerifyFlags& flags, const GoldenCase& golden);
-Verdict join_and_verify(const WorldOptions& options, const VerifyFlags& flags,
-                        const GoldenCase& golden);
+// The ranks of a world that somebody else has started (mpirun, torchrun, `daso run`). Golden cases
+// cut it into nodes in their own ways, so each has a world of its own: the same ranks, on a store
+// that rank 0 serves for it.
+class GivenWorld {
+ public:
+  // What the ranks agree by where to meet. Not the backend of the cases: MPI can serve one world of
+  // a process at a time.
+  static constexpr const char* kBackend = "gloo";
+
+  // All is borrowed. All calls are made by all ranks together.
+  GivenWorld(World& world, const Place& place, const VerifyFlags& flags);
+  ~GivenWorld();
+
+  // The case must have as many ranks as the world.
+  Outcome verify(const GoldenCase& golden);
+
+ private:
+  // A new store; `hosted` is for rank 0 to keep it alive.
+  struct MeetingPlace {
+    std::optional<Store> hosted;
+    Address address;
+  };
+  MeetingPlace open_meeting_place();
+  std::string listening_address() const;
+  void keep_mpi_running();
+
+  World& world_;
+  const Place& place_;
+  const VerifyFlags& flags_;
+  std::shared_ptr<void> running_;  // a group of MPI's that no world owns
+};
 
 }  // namespace daso::verify

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "verify/verify_training.h"
-
 #include <ATen/ATen.h>
 #include <torch/nn/module.h>
 
@@ -10,6 +8,7 @@
 #include "daso/optim/sgd.h"
 #include "daso/policy/run_plan.h"
 #include "verify/training_check.h"
+#include "verify/verdict.h"
 
 namespace daso::verify {
 namespace {

@@ -4,7 +4,6 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include "bench/pattern.h"
 #include "run_ranks.h"
 
 namespace daso::bench {

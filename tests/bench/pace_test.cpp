@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/pace.h"
-
 #include <gtest/gtest.h>
+
+#include "bench/emulated_model.h"
 
 namespace daso::bench {
 namespace {
