@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules about the tree as a whole: layers, headers, licence lines, and tests that nobody builds.
+"""Rules about the tree as a whole: layers, headers, names, sizes, licence lines, and tests that
+nobody builds.
 
 Run as: python3 tests/tree_test.py
 """
+import collections
 import pathlib
 import re
+import statistics
 import tempfile
 import unittest
 
@@ -32,20 +35,41 @@ LICENCE = "// SPDX-License-Identifier: Apache-2.0"
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', re.MULTILINE)
 FOLDERS = ("src", "tests", "bench", "examples")
 
+# Types in an anonymous namespace that have the name of a public one. None is to be added.
+HIDDEN_BEFORE = {
+    "Agreement", "Call", "Candidate", "Group", "Message", "Part", "Progress", "Table",
+}  # fmt: skip
+# Flags belong to the program, and to run/ and launch/, which read them. The lines in the layers
+# below that spell one nevertheless, at most; these numbers only ever fall.
+FLAGS_SPELLED = {"comm": 9, "data": 6, "nets": 5, "optim": 1, "record": 5}
+FLAG = re.compile(r'"[^"\n]*(?<![\w-])--[a-z][a-z-]+')
+# What a strategy is like stands in its traits; nobody else knows strategies by their names.
+STRATEGY = re.compile(r'strategy[\w.]*(?:\(\))?\s*[!=]=\s*"|[!=]=\s*"(?:node|sync|local|daso)"')
+
+# A folder should not be a pile of crumbs, nor too large to look through.
+SIZES_HOLD = False  # True: breaking these is an error; else they are printed
+SMALL = 25  # lines
+MOST_SMALL = 45
+LEAST_MEDIAN = 70  # lines
+MOST_IN_A_FOLDER = 60
+
 
 def problems(root: pathlib.Path) -> list[str]:
     found = []
     headers = {}
+    texts = {}
     for path in sorted(sources(root)):
         name = path.relative_to(root).as_posix()
         text = path.read_text()
         if not text.startswith(LICENCE + "\n"):
             found.append(f"{name}: the first line must be '{LICENCE}'")
         if name.startswith("src/"):
+            texts[name] = text
             includes = INCLUDE.findall(text)
             found += layer_problems(name, includes)
             if name.endswith(".h"):
                 headers[name] = includes
+    found += repeated_types(texts) + spelled_flags(texts) + strategies_by_name(texts)
     return found + slow_headers(headers) + unbuilt_tests(root)
 
 
@@ -92,6 +116,108 @@ def slow_headers(headers: dict[str, list[str]]) -> list[str]:
     ]
 
 
+WITHOUT_MEANING = re.compile(  # comments, and what is in quotes
+    r"""//[^\n]*|/\*.*?\*/|R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|(?<![0-9a-fA-F])'(?:\\.|[^'\\\n])'""", re.DOTALL
+)
+SCOPE = re.compile(
+    r"""\bnamespace\s*(?P<namespace>[\w:]*)\s*\{
+    |\b(?:enum\s+(?:class\s+|struct\s+)?|struct\s+|class\s+)(?:\[\[\w+\]\]\s*)?
+     (?P<type>\w+)(?:\s+final)?\s*(?::(?!:)[^{};()]*)?\{
+    |\busing\s+(?P<alias>\w+)\s*=|[{}]""",
+    re.VERBOSE,
+)
+
+
+def types_in(text: str) -> list[tuple[str, str]]:
+    """Namespace and name of each type that the text defines outside of others and of functions.
+
+    What is in an anonymous namespace of daso is in "daso::".
+    """
+    found = []
+    scopes = []  # names of namespaces; None for all else
+    for match in SCOPE.finditer(WITHOUT_MEANING.sub('""', text)):
+        name = match["type"] or match["alias"]
+        if name and None not in scopes:
+            found.append(("::".join(scopes), name))
+        if match["namespace"] is not None:
+            scopes.append(match["namespace"])
+        elif match.group().endswith("{"):
+            scopes.append(None)
+        elif match.group() == "}" and scopes:
+            scopes.pop()
+    return found
+
+
+def repeated_types(texts: dict[str, str]) -> list[str]:
+    """Two public types of one name in one namespace break the program, and the linker is silent
+    about it. One in an anonymous namespace that hides a public one only confuses its readers."""
+    public = {}  # by qualified name: the file
+    anonymous = []
+    found = []
+    for file, text in texts.items():
+        for space, name in types_in(text):
+            if space.endswith("::"):
+                anonymous.append((file, space.removesuffix("::"), name))
+            elif space.startswith("daso"):
+                first = public.setdefault(f"{space}::{name}", file)
+                if first != file:
+                    found.append(f"{file}: {space}::{name} is in {first}, too")
+    for file, space, name in anonymous:
+        while space and name not in HIDDEN_BEFORE:
+            if f"{space}::{name}" in public:
+                found.append(f"{file}: {name} hides that of {public[f'{space}::{name}']}")
+            space = space.rpartition("::")[0]
+    return found
+
+
+def spelled_flags(texts: dict[str, str]) -> list[str]:
+    lines = {}  # by layer
+    for file, text in texts.items():
+        layer = layer_of(file)
+        if layer not in LAYERS or "launch" in LAYERS[layer] or layer in ("launch", "run"):
+            continue
+        for number, line in enumerate(re.sub(r"//.*", "", text).splitlines(), start=1):
+            if FLAG.search(line):
+                lines.setdefault(layer, []).append(f"{file}:{number}")
+    return [
+        f"{layer}: {len(places)} lines spell a flag, {FLAGS_SPELLED.get(layer, 0)} at most: "
+        + ", ".join(places)
+        for layer, places in lines.items()
+        if len(places) > FLAGS_SPELLED.get(layer, 0)
+    ]
+
+
+def strategies_by_name(texts: dict[str, str]) -> list[str]:
+    found = []
+    for file, text in texts.items():
+        if "strategy" not in LAYERS.get(layer_of(file), ()):
+            continue
+        for number, line in enumerate(text.splitlines(), start=1):
+            if STRATEGY.search(line):
+                found.append(f"{file}:{number}: compares the name of a strategy; ask traits_of()")
+    return found
+
+
+def size_problems(lines: dict[str, int]) -> list[str]:
+    """Of the files of src by their names."""
+    found = []
+    small = sorted(name for name, count in lines.items() if count < SMALL)
+    if len(small) > MOST_SMALL:
+        found.append(
+            f"{len(small)} files of fewer than {SMALL} lines, {MOST_SMALL} at most: "
+            + ", ".join(small)
+        )
+    median = statistics.median(lines.values())
+    if median < LEAST_MEDIAN:
+        found.append(f"half of the files have {median:g} lines or fewer; {LEAST_MEDIAN} at least")
+    folders = collections.Counter(name.rpartition("/")[0] for name in lines)
+    return found + [
+        f"{folder}: {count} files, {MOST_IN_A_FOLDER} at most"
+        for folder, count in sorted(folders.items())
+        if count > MOST_IN_A_FOLDER
+    ]
+
+
 def unbuilt_tests(root: pathlib.Path) -> list[str]:
     """Tests that no CMakeLists.txt, in their own folder or one above, names."""
     named = set()
@@ -111,6 +237,19 @@ class Tree(unittest.TestCase):
         root = pathlib.Path(__file__).resolve().parent.parent
         self.assertGreater(len(sources(root)), 10)
         self.assertEqual([], problems(root))
+
+    def test_files_are_whole_ideas(self):
+        root = pathlib.Path(__file__).resolve().parent.parent
+        found = size_problems(
+            {
+                path.relative_to(root).as_posix(): len(path.read_text().splitlines())
+                for path in sources(root)
+                if path.is_relative_to(root / "src")
+            }
+        )
+        if SIZES_HOLD:
+            self.assertEqual([], found)
+        print(*found, sep="\n")
 
     def test_layers_form_an_order(self):
         seen = set()
@@ -180,6 +319,77 @@ class BrokenRule(unittest.TestCase):
         self.assertEqual(2, len(found))
         self.assertIn("src/daso/b.h: not in a layer", found[0])
         self.assertIn("src/daso/util/a.h: not in a layer", found[1])
+
+    def test_two_types_of_one_name(self):
+        files = {
+            "src/daso/comm/cut.h": LICENCE + "\nnamespace daso {\nstruct Cut { int a; };\n}\n",
+            "src/daso/data/crop.h": LICENCE + "\nnamespace daso {\nclass Cut : A<int> {};\n}\n",
+            "src/daso/run/x.cpp": LICENCE + "\nnamespace daso {\nnamespace {\nenum class Cut { kA };"
+            "\n}\n}\n",
+            "src/bench/y.cpp": LICENCE + "\nnamespace daso::bench {\nnamespace {\nusing Cut = int;"
+            "\n}\n}\n",
+        }
+        self.assertEqual(
+            [
+                "src/daso/data/crop.h: daso::Cut is in src/daso/comm/cut.h, too",
+                "src/bench/y.cpp: Cut hides that of src/daso/comm/cut.h",
+                "src/daso/run/x.cpp: Cut hides that of src/daso/comm/cut.h",
+            ],
+            self.problems_of(files),
+        )
+
+    def test_names_that_meet_nowhere(self):
+        one = """
+namespace daso {
+struct Cut;
+struct A {
+  struct Part { char brace = '{'; };
+};
+struct A::Body { int a = 1'000; };
+void f() { struct Local { const char* text = "struct Cut {"; }; }
+// struct Cut {
+namespace mpi { struct Cut {}; }
+namespace { struct Own {}; }
+}
+"""
+        two = """
+namespace daso {
+struct Cut {};
+struct Part {};
+struct Local {};
+struct B { A f(struct Cut* cut) { return {}; } };
+namespace { struct Own {}; }
+}
+"""
+        files = {"src/daso/comm/one.cpp": LICENCE + one, "src/daso/comm/two.cpp": LICENCE + two}
+        self.assertEqual([], self.problems_of(files))
+
+    def test_flag_below_the_program(self):
+        text = LICENCE + '\n// --wire\nconst char* a = "--wire is " "none --";\n'
+        found = self.problems_of({"src/daso/kernels/a.cpp": text, "src/cli/a.cpp": text})
+        self.assertEqual(
+            ["kernels: 1 lines spell a flag, 0 at most: src/daso/kernels/a.cpp:3"], found
+        )
+
+    def test_strategy_by_its_name(self):
+        text = LICENCE + '\nbool a = options.strategy == "none";\nbool b = "none" == text;\n'
+        text += 'bool c = name != "sync";\n'
+        found = self.problems_of({"src/daso/run/a.cpp": text, "src/daso/strategy/a.cpp": text})
+        self.assertEqual(
+            [
+                f"src/daso/run/a.cpp:{line}: compares the name of a strategy; ask traits_of()"
+                for line in (2, 4)
+            ],
+            found,
+        )
+
+    def test_folder_of_crumbs(self):
+        self.assertEqual([], size_problems({f"src/a/{i}.h": 70 for i in range(60)}))
+        found = size_problems({f"src/a/{i}.h": 24 + i // 46 for i in range(61)})
+        self.assertEqual(3, len(found))
+        self.assertIn("46 files of fewer than 25 lines, 45 at most: src/a/0.h,", found[0])
+        self.assertIn("half of the files have 24 lines", found[1])
+        self.assertEqual("src/a: 61 files, 60 at most", found[2])
 
     def test_missing_licence_line(self):
         self.assertEqual(
