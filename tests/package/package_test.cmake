@@ -1,5 +1,6 @@
 # Installs the build BUILD_DIR into the folder SCRATCH_DIR, and builds and runs the project in this
-# folder with nothing but what was installed. VERSION is the one that it must report.
+# folder with nothing but what was installed: a program, and every header on its own. VERSION is the
+# one that the program must report.
 #   cmake -DBUILD_DIR=... -DSCRATCH_DIR=... -DVERSION=... -P package_test.cmake
 function(run)
   execute_process(COMMAND ${ARGV} RESULT_VARIABLE result OUTPUT_VARIABLE output ERROR_VARIABLE output)
@@ -18,6 +19,7 @@ run(${CMAKE_COMMAND} --install ${BUILD_DIR} --prefix ${prefix})
 file(STRINGS ${BUILD_DIR}/CMakeCache.txt ninja REGEX "^CMAKE_MAKE_PROGRAM:")
 string(REGEX REPLACE "^[^=]*=" "" ninja "${ninja}")
 run(${CMAKE_COMMAND} -G Ninja -DCMAKE_MAKE_PROGRAM=${ninja} -DCMAKE_PREFIX_PATH=${prefix}
+  -DCMAKE_PROJECT_INCLUDE=${CMAKE_CURRENT_LIST_DIR}/../../cmake/ccache.cmake
   -S ${CMAKE_CURRENT_LIST_DIR} -B ${build})
 run(${CMAKE_COMMAND} --build ${build})
 
