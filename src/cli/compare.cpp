@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <CLI/CLI.hpp>
-#include <fstream>
 
 #include "cli/command.h"
 #include "cli/compare_runs.h"
@@ -10,6 +9,7 @@
 #include "cli/run_folder.h"
 #include "cli/train_flags.h"
 #include "daso/base/error.h"
+#include "daso/base/output_file.h"
 #include "daso/record/report.h"
 
 namespace daso::cli {
@@ -31,7 +31,7 @@ int compare(World& world, const CompareCommand& command) {
   const std::vector<CompareRow> rows = compare_runs(world, options, command.json);
   if (world.rank() != 0) return kExitOk;
   const std::filesystem::path& out = options.job.out;
-  std::ofstream(out / "compare.json") << json_text(rows);
+  write_file(out / "compare.json", json_text(rows));
   std::vector<std::filesystem::path> runs;
   for (const CompareRow& row : rows) runs.push_back(row.runs.front());
   write_report(runs, out / "report.html");

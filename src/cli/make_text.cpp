@@ -2,7 +2,6 @@
 #include <CLI/CLI.hpp>
 #include <array>
 #include <cctype>
-#include <fstream>
 #include <memory>
 #include <span>
 #include <string_view>
@@ -10,6 +9,7 @@
 #include "cli/command.h"
 #include "cli/flags.h"
 #include "daso/base/error.h"
+#include "daso/base/output_file.h"
 #include "daso/base/random.h"
 
 namespace daso::cli {
@@ -100,10 +100,7 @@ int act(const MakeText& options) {
   std::string text;
   while (static_cast<std::int64_t>(text.size()) < options.bytes) text += writer.paragraph();
   text.resize(static_cast<std::size_t>(options.bytes));
-  std::ofstream file(options.file, std::ios::binary);
-  file << text;
-  file.close();
-  require(file.good(), "cannot write {}", options.file);
+  write_file(options.file, text);
   fmt::print("{} bytes in {}\n", text.size(), options.file);
   return kExitOk;
 }

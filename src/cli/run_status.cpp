@@ -3,8 +3,10 @@
 
 #include <chrono>
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
+
+#include "daso/base/error.h"
+#include "daso/base/output_file.h"
 
 namespace daso::cli {
 namespace {
@@ -80,14 +82,12 @@ void RunStatus::write(const char* state) {
                  {"ranks", ranks_of(world_, now_.worked)}};
   if (now_.strategy.phase) status["phase"] = name_of(*now_.strategy.phase);
   if (accuracy_) status["test_accuracy"] = *accuracy_;
-  // By rename, so that nobody reads half of it. Not synced: a crash may lose it. A full disk must
-  // not end a run for its sake.
-  const std::filesystem::path draft = options_.out / "status.json.part";
-  std::ofstream stream(draft);
-  stream << status.dump(1, ' ', false, json::error_handler_t::replace) << std::endl;
-  if (!stream.good()) return;
-  std::error_code ignored;
-  std::filesystem::rename(draft, options_.out / "status.json", ignored);
+  const std::string text = status.dump(1, ' ', false, json::error_handler_t::replace) + "\n";
+  try {
+    write_file_unsynced(options_.out / "status.json", text);
+  } catch (const Error&) {
+    // A full disk must not end a run for its sake.
+  }
 }
 
 }  // namespace daso::cli

@@ -3,7 +3,6 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
-#include <fstream>
 #include <utility>
 
 #include "cli/command.h"
@@ -13,6 +12,7 @@
 #include "cli/train_flags.h"
 #include "cli/train_report.h"
 #include "daso/base/error.h"
+#include "daso/base/output_file.h"
 #include "daso/comm/place.h"
 #include "daso/run/interrupt.h"
 #include "daso/run/trainer.h"
@@ -97,7 +97,13 @@ class RunConfiguration {
       : file_(std::move(file)), text_(std::move(text)), trainer_(trainer) {
     if (!trainer_.resumed() || !fs::exists(file_)) write();
   }
-  ~RunConfiguration() { follow(); }
+  ~RunConfiguration() {
+    try {
+      follow();
+    } catch (const Error& error) {
+      fmt::print(stderr, "daso: warning: {}\n", error.what());
+    }
+  }
   RunConfiguration(const RunConfiguration&) = delete;
   RunConfiguration& operator=(const RunConfiguration&) = delete;
 
@@ -107,7 +113,7 @@ class RunConfiguration {
 
  private:
   void write() {
-    std::ofstream(file_) << text_;
+    write_file(file_, text_);
     written_ = true;
   }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "daso/base/error.h"
+#include "daso/base/output_file.h"
 #include "daso/launch/terminal.h"
 #include "daso/record/duration.h"
 #include "daso/record/report.h"
@@ -123,7 +124,7 @@ void TrainReport::operator()(const Progress& now) {
 }
 
 void TrainReport::end(const Summary& summary) {
-  std::ofstream(options_.out / "summary.json") << text_of(summary);
+  write_file(options_.out / "summary.json", text_of(summary));
   status_.end(summary);
   try {
     write_report({options_.out}, options_.out / "report.html");

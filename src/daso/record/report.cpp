@@ -7,8 +7,8 @@
 #include <span>
 #include <string_view>
 
-#include "daso/base/draft_file.h"
 #include "daso/base/error.h"
+#include "daso/base/output_file.h"
 #include "daso/record/report_sections.h"
 #include "daso/record/report_text.h"
 
@@ -62,9 +62,7 @@ std::string report_page(const std::vector<fs::path>& runs, const fs::path& folde
 
 void write_report(const std::vector<fs::path>& runs, const fs::path& to) {
   const std::string page = report_page(runs, folder_of(to));
-  DraftFile file(to);
-  file.write(std::as_bytes(std::span(page)));
-  file.publish();
+  write_file(to, page);
 }
 
 }  // namespace daso

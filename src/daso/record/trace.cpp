@@ -5,10 +5,10 @@
 
 #include <array>
 #include <cmath>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "daso/base/error.h"
+#include "daso/base/output_file.h"
 #include "daso/comm/gather_text.h"
 
 namespace daso {
@@ -170,16 +170,22 @@ void Trace::write(const std::filesystem::path& file, const std::vector<Mark>& ma
   for (std::size_t rank = 0; rank < last_.size(); ++rank) {
     error = std::max({error, first_[rank].error, last_[rank].error});
   }
-  std::ofstream stream(file);
-  stream << R"({"displayTimeUnit":"ms","otherData":{"clock_error_microseconds":)" << 1e6 * error
-         << "},\n\"traceEvents\":[\n";
-  for (std::size_t rank = 0; rank < parts.size(); ++rank) {
-    stream << (rank == 0 ? "" : ",\n") << parts[rank];
+  try {
+    OutputFile stream(file);
+    stream.write(fmt::format(
+        "{{\"displayTimeUnit\":\"ms\",\"otherData\":{{\"clock_error_microseconds\":{:g}}},\n"
+        "\"traceEvents\":[\n",
+        1e6 * error));
+    for (std::size_t rank = 0; rank < parts.size(); ++rank) {
+      if (rank > 0) stream.write(",\n");
+      stream.write(parts[rank]);
+    }
+    stream.write("\n]}\n");
+    stream.publish();
+  } catch (const Error& failure) {
+    // A run that has trained well does not fail by this.
+    fmt::print(stderr, "daso: warning: {}\n", failure.what());
   }
-  stream << "\n]}\n";
-  if (stream.flush().good()) return;
-  // A run that has trained well does not fail by this.
-  fmt::print(stderr, "daso: warning: {} cannot be written\n", file.string());
 }
 
 }  // namespace daso

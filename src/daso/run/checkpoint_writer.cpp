@@ -7,8 +7,8 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
-#include "daso/base/draft_file.h"
 #include "daso/base/error.h"
+#include "daso/base/output_file.h"
 #include "daso/run/checkpoint_files.h"
 #include "daso/tensor/safetensors.h"
 
@@ -186,11 +186,8 @@ void CheckpointWriter::publish(const RunState& state, const std::vector<Part>& p
                                  {"checksum", fmt::format("{:016x}", part.checksum)}});
   }
   const fs::path path = folder_ / checkpoint_name(state.place.step) / kManifest;
-  disk_.within(moment(), "writing " + path.string(), [path, text = manifest.dump(2) + "\n"] {
-    DraftFile file(path);
-    file.write(std::as_bytes(std::span(text)));
-    file.publish();
-  });
+  disk_.within(moment(), "writing " + path.string(),
+               [path, text = manifest.dump(2) + "\n"] { write_file(path, text); });
 }
 
 void CheckpointWriter::remove_old() {

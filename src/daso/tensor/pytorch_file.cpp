@@ -10,8 +10,8 @@
 #include <exception>
 #include <limits>
 
-#include "daso/base/draft_file.h"
 #include "daso/base/error.h"
+#include "daso/base/output_file.h"
 #include "daso/tensor/large_tensor.h"
 #include "daso/tensor/safetensors_header.h"
 
@@ -104,9 +104,9 @@ std::string pickle_of(const State& tensors) {
 
 // Takes what LibTorch's writer of archives gives out. That is C inside and ends the process if it
 // is destroyed after an error: so an error is kept here, and what comes after it is not written.
-class DraftSink {
+class OutputSink {
  public:
-  explicit DraftSink(DraftFile& file) : file_(file) {}
+  explicit OutputSink(OutputFile& file) : file_(file) {}
 
   std::size_t take(const void* data, std::size_t bytes) noexcept {
     try {
@@ -121,7 +121,7 @@ class DraftSink {
   }
 
  private:
-  DraftFile& file_;
+  OutputFile& file_;
   std::exception_ptr failure_;
 };
 
@@ -129,8 +129,8 @@ class DraftSink {
 
 void write_pytorch(const std::filesystem::path& path, const State& tensors) {
   const std::string pickle = pickle_of(tensors);
-  DraftFile file(path);
-  DraftSink sink(file);
+  OutputFile file(path);
+  OutputSink sink(file);
   caffe2::serialize::PyTorchStreamWriter archive(
       [&](const void* data, std::size_t bytes) { return sink.take(data, bytes); });
   const auto record = [&](const std::string& name, const std::string& text) {

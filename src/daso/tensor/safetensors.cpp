@@ -9,8 +9,8 @@
 #include <cstring>
 #include <fstream>
 
-#include "daso/base/draft_file.h"
 #include "daso/base/error.h"
+#include "daso/base/output_file.h"
 #include "daso/tensor/large_tensor.h"
 #include "daso/tensor/safetensors_header.h"
 
@@ -69,7 +69,7 @@ void write_tensors(const fs::path& path, const State& tensors, const Metadata& m
   const std::string header = header_text(entries, metadata);
   const std::uint64_t length = header.size();
 
-  DraftFile file(path);
+  OutputFile file(path);
   file.write(std::as_bytes(std::span(&length, 1)));
   file.write(std::as_bytes(std::span(header)));
   for (const State::value_type* entry : order) file.write(bytes(in_one_piece(entry->second)));
