@@ -11,6 +11,7 @@
 #include "daso/base/error.h"
 #include "daso/base/output_file.h"
 #include "daso/record/report.h"
+#include "daso/tensor/bf16.h"
 
 namespace daso::cli {
 namespace {
@@ -51,6 +52,7 @@ int act(CLI::App& app, CompareCommand& command, const Invocation& invocation) {
   Configuration configuration = configuration_of(command.compare.job);
   configuration.emplace_back("strategies", command.strategies);
   configuration.emplace_back("seeds", fmt::format("{}", command.compare.seeds));
+  if (command.compare.job.precision == Precision::kBf16) cap_instruction_sets();
   return on_ranks({"compare", command.launch, kShape, configuration}, invocation.arguments,
                   [&](World& world) { return compare(world, command); });
 }

@@ -16,6 +16,7 @@
 #include "daso/comm/backend.h"
 #include "daso/comm/network.h"
 #include "daso/launch/ranks.h"
+#include "daso/tensor/bf16.h"
 
 namespace daso::cli {
 namespace {
@@ -34,21 +35,6 @@ struct DoctorOptions {
 
 std::string gibibytes(std::int64_t bytes) {
   return fmt::format("{:.1f} GiB", static_cast<double>(bytes) / (1 << 30));
-}
-
-std::string text_of(Amx amx) {
-  switch (amx) {
-    case Amx::kAbsent:
-      return "absent";
-    case Amx::kUsable:
-      return "usable";
-    case Amx::kTrapped:
-      return fmt::format(
-          "advertised by the CPU but not usable by this process (common in virtual "
-          "machines); bf16 through oneDNN is capped to {}",
-          kCappedTo);
-  }
-  return "";
 }
 
 // One part of the report, in both forms.
@@ -83,19 +69,21 @@ Part backends_part() {
 
 Part cpu_part() {
   const Cpu cpu = this_cpu();
-  const std::vector<std::string>& sets = cpu.instruction_sets;
+  const Amx amx = find_amx();
+  std::vector<std::string> sets = cpu.instruction_sets;
+  if (amx == Amx::kUsable) sets.emplace_back("amx");
   const std::string cores = fmt::format("{} of {}", cpu.cores, cpu.cores_online);
   return {"cpu",
           {{"model", cpu.model},
            {"cores", cpu.cores},
            {"cores_online", cpu.cores_online},
            {"instruction_sets", sets},
-           {"amx", text_of(cpu.amx)}},
+           {"amx", text_of(amx)}},
           section("CPU", {{"model", cpu.model},
                           {"cores usable", cores},
                           {"instruction sets",
                            sets.empty() ? "none of those looked for" : join(sets, ", ")},
-                          {"AMX", text_of(cpu.amx)}})};
+                          {"AMX", text_of(amx)}})};
 }
 
 Part memory_part() {
@@ -253,6 +241,7 @@ Command add_doctor(CLI::App& parent) {
   add_world_flags(*app, options->launch);
   app->footer("With several ranks it also tries the network between every pair of nodes.");
   return {app, [options](const Invocation& invocation) {
+            cap_instruction_sets();
             return on_ranks({"doctor", options->launch, kShape, {}}, invocation.arguments,
                             [&](World& world) { return examine(world, *options); });
           }};

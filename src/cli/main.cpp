@@ -6,7 +6,6 @@
 
 #include "cli/command.h"
 #include "cli/usage.h"
-#include "daso/base/cpu.h"
 #include "daso/base/error.h"
 #include "daso/base/version.h"
 #include "daso/comm/message_of.h"
@@ -121,7 +120,6 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   try {
-    daso::cap_instruction_sets();
     return run(argc, argv);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "daso: %s\n", daso::message_of(error).c_str());

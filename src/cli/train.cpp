@@ -16,6 +16,7 @@
 #include "daso/comm/place.h"
 #include "daso/run/interrupt.h"
 #include "daso/run/trainer.h"
+#include "daso/tensor/bf16.h"
 
 namespace daso::cli {
 namespace {
@@ -133,6 +134,9 @@ int train(World& world, TrainCommand command) {
   std::optional<RunConfiguration> configuration;
   if (first) configuration.emplace(out / kConfigFile, toml_of(resolved), trainer);
   if (first && !command.json) print_start(world, command, trainer, resolved);
+  if (first && command.options.precision == Precision::kBf16 && find_amx() == Amx::kCapped) {
+    fmt::print(stderr, "daso: note: AMX: {}\n", text_of(find_amx()));
+  }
   if (trainer.finished() && first && !command.json) {
     fmt::print("this run is finished: all {} epochs are done\n", command.options.epochs);
   }
@@ -199,6 +203,7 @@ int act(CLI::App& app, TrainCommand& command, const Invocation& invocation) {
   require(options.resume || options.out.empty() || !newest_checkpoint(options.out / "checkpoints"),
           "--out {} holds a run already: give another folder, or --resume to go on with it",
           options.out.string());
+  if (options.precision == Precision::kBf16) cap_instruction_sets();
   return on_ranks({"train", command.launch, kShape, configuration_of(command.options)},
                   invocation.arguments, [&](World& world) { return train(world, command); });
 }

@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "daso/base/cpu.h"
 #include "daso/run/loss.h"
 #include "daso/run/precision.h"
+#include "daso/tensor/bf16.h"
 #include "nets/known_networks.h"
 
 // Against PyTorch's own autocast, by the numbers of autocast_numbers.py.

@@ -6,9 +6,9 @@
 #include <fstream>
 #include <map>
 
-#include "daso/base/cpu.h"
 #include "daso/base/error.h"
 #include "daso/base/text.h"
+#include "daso/tensor/bf16.h"
 #include "data/data_files.h"
 #include "data/image_files.h"
 #include "runs.h"

@@ -7,13 +7,13 @@
 #include <mutex>
 
 #include "daso/base/checksum.h"
-#include "daso/base/cpu.h"
 #include "daso/base/error.h"
 #include "daso/base/text.h"
 #include "daso/comm/gather_text.h"
 #include "daso/nets/layers.h"
 #include "daso/nets/network.h"
 #include "daso/run/trainer_body.h"
+#include "daso/tensor/bf16.h"
 #include "daso/tensor/names.h"
 
 namespace daso {
@@ -105,10 +105,10 @@ LoaderOptions loader_options(const Settings& options, const Datasets& data, Worl
 
 Settings checked(const Settings& options) {
   require(options.precision != Precision::kBf16 || !bf16_traps(),
-          "bf16 would end this process by an illegal instruction: the processor advertises AMX, "
-          "which does not work here; call cap_instruction_sets() at the beginning of main, or set "
-          "{}={}",
-          kCap, kCappedTo);
+          "bf16 might end this process by an illegal instruction: the processor advertises AMX, "
+          "which {}; call cap_instruction_sets() at the beginning of main, or set {}={}",
+          find_amx() == Amx::kTrapped ? "does not work here" : "nobody has tried here", kCap,
+          kCappedTo);
   return options;
 }
 
