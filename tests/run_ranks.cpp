@@ -48,7 +48,6 @@ WorldOptions options_of(const RankOptions& options, int rank, const Address& ren
   world.place.node = options.nodes.empty() ? "a" : options.nodes.at(static_cast<std::size_t>(rank));
   world.place.rendezvous = rendezvous;
   world.place.job_token = "test";
-  world.place.launcher = "test";
   world.limit = options.limit;
   world.check_collectives = options.check_collectives;
   if (options.edit) options.edit(world);

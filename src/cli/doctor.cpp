@@ -217,7 +217,7 @@ int examine(World& world, const DoctorOptions& options) {
   Report report(options);
   if (world.rank() == 0) {
     add_machine(report);
-    report.add(topology_part(world, place ? place->launcher : "hand"));
+    report.add(topology_part(world, place ? name_of(place->launcher) : "hand"));
   }
   try {
     const std::vector<PairResult> pairs = check_pairs(world);

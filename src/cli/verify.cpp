@@ -162,13 +162,14 @@ int verify_on_given_world(const VerifyFlags& flags, const Place& place,
   require(flags.ranks != "threads",
           "--ranks threads needs no launcher, but this is a rank that {} has started; leave out "
           "the one or the other",
-          place.launcher);
+          name_of(place.launcher));
   for (const GoldenCase& golden : cases) {
     const auto* training = std::get_if<TrainingCase>(&golden.what);
     require(training == nullptr || training->ranks() == place.size,
             "case '{}' has {} ranks, but {} has started a world of {}; start as many, or choose "
             "cases with --case",
-            golden.name, training == nullptr ? 0 : training->ranks(), place.launcher, place.size);
+            golden.name, training == nullptr ? 0 : training->ranks(), name_of(place.launcher),
+            place.size);
   }
   WorldOptions options = world_options(flags.launch, place);
   options.backend = GivenWorld::kBackend;

@@ -211,8 +211,7 @@ Outcome GivenWorld::verify(const GoldenCase& golden) {
   if (world_.size() == 1) return {.verdict = join_and_verify(options, flags_, golden)};
   const MeetingPlace meeting = open_meeting_place();
   options.place.rendezvous = meeting.address;
-  options.place.store_at = StoreAt::kGiven;
-  options.place.launcher = "daso";  // the store is marked already
+  options.place.store_at = StoreAt::kLauncher;  // the store is marked already
   const Verdict verdict = join_and_verify(options, flags_, golden);
   world_.everyone().barrier().wait(world_.limit());  // nobody needs the store any more
   return {.verdict = verdict};

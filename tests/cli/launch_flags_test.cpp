@@ -37,10 +37,11 @@ std::string refusal(std::vector<std::string> words) {
   return "";
 }
 
-Place place_of(const std::string& launcher, int size) {
+Place place_of(Launcher launcher, int size) {
   Place place;
   place.size = size;
   place.launcher = launcher;
+  place.fixed_rendezvous = launcher == Launcher::kTorchrun;
   place.rendezvous = Address{"a", 1};
   return place;
 }
@@ -91,14 +92,14 @@ TEST(LaunchFlags, ReachTheLauncher) {
 TEST(LaunchFlags, ClusterReachesTheLauncherAndNoOtherLaunchersRank) {
   const LaunchFlags flags = parsed({"--cluster", "c"});
   EXPECT_EQ(launch_options(flags, kTwoByTwo).cluster, "c");
-  EXPECT_NO_THROW(world_options(flags, place_of("daso", 4)));
-  EXPECT_THROW(world_options(flags, place_of("torchrun", 4)), ConfigError);
+  EXPECT_NO_THROW(world_options(flags, place_of(Launcher::kDaso, 4)));
+  EXPECT_THROW(world_options(flags, place_of(Launcher::kTorchrun, 4)), ConfigError);
 }
 
 TEST(LaunchFlags, ReachTheRanks) {
   const LaunchFlags flags =
       parsed({"--timeout", "9", "--check-collectives", "--interface", "lo", "--nodes", "2"});
-  const WorldOptions options = world_options(flags, place_of("daso", 4));
+  const WorldOptions options = world_options(flags, place_of(Launcher::kDaso, 4));
   EXPECT_EQ(options.limit, Seconds(9));
   EXPECT_TRUE(options.check_collectives);
   EXPECT_EQ(options.interface, "lo");
@@ -107,19 +108,19 @@ TEST(LaunchFlags, ReachTheRanks) {
 
 TEST(LaunchFlags, CutTheWorldOfAnotherLauncherIntoNodes) {
   const LaunchFlags flags = parsed({"--ranks-per-node", "3,1"});
-  const WorldOptions options = world_options(flags, place_of("torchrun", 4));
+  const WorldOptions options = world_options(flags, place_of(Launcher::kTorchrun, 4));
   EXPECT_EQ(options.node_of_rank, (std::vector<int>{0, 0, 0, 1}));
-  EXPECT_TRUE(world_options(parsed({}), place_of("torchrun", 4)).node_of_rank.empty());
-  EXPECT_THROW(world_options(flags, place_of("torchrun", 8)), ConfigError);
+  EXPECT_TRUE(world_options(parsed({}), place_of(Launcher::kTorchrun, 4)).node_of_rank.empty());
+  EXPECT_THROW(world_options(flags, place_of(Launcher::kTorchrun, 8)), ConfigError);
 }
 
 TEST(LaunchFlags, RendezvousHoldsWhereTheLauncherNamesNone) {
   const LaunchFlags flags = parsed({"--rendezvous", "b:2"});
-  const WorldOptions options = world_options(flags, place_of("mpirun", 4));
+  const WorldOptions options = world_options(flags, place_of(Launcher::kMpirun, 4));
   EXPECT_EQ(options.place.rendezvous->text(), "b:2");
   EXPECT_EQ(options.place.store_at, StoreAt::kRankZero);
-  EXPECT_EQ(world_options(flags, place_of("daso", 4)).place.rendezvous->text(), "a:1");
-  EXPECT_THROW(world_options(flags, place_of("torchrun", 4)), ConfigError);
+  EXPECT_EQ(world_options(flags, place_of(Launcher::kDaso, 4)).place.rendezvous->text(), "a:1");
+  EXPECT_THROW(world_options(flags, place_of(Launcher::kTorchrun, 4)), ConfigError);
 }
 
 }  // namespace

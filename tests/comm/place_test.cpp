@@ -8,11 +8,11 @@
 namespace daso {
 namespace {
 
-const Environment kTorchrun = {{"RANK", "3"},
-                               {"WORLD_SIZE", "4"},
-                               {"LOCAL_RANK", "1"},
-                               {"MASTER_ADDR", "n1"},
-                               {"MASTER_PORT", "29500"}};
+const Environment kTorchrun = {
+    {"RANK", "3"},         {"WORLD_SIZE", "4"},      {"LOCAL_RANK", "1"},
+    {"MASTER_ADDR", "n1"}, {"MASTER_PORT", "29500"}, {"TORCHELASTIC_RUN_ID", "run"}};
+const Environment kPyTorch = {
+    {"RANK", "3"}, {"WORLD_SIZE", "4"}, {"MASTER_ADDR", "n1"}, {"MASTER_PORT", "29500"}};
 const Environment kOpenMpi = {{"OMPI_COMM_WORLD_RANK", "2"},
                               {"OMPI_COMM_WORLD_SIZE", "3"},
                               {"OMPI_COMM_WORLD_LOCAL_RANK", "0"}};
@@ -56,15 +56,29 @@ TEST(Place, OfTorchrunLetsRankZeroHostTheStore) {
   EXPECT_EQ(place.local_rank, 1);
   EXPECT_EQ(place.rendezvous->text(), "n1:29500");
   EXPECT_EQ(place.store_at, StoreAt::kRankZero);
-  EXPECT_EQ(place.launcher, "torchrun");
+  EXPECT_EQ(place.launcher, Launcher::kTorchrun);
   EXPECT_EQ(place.node, "");
   EXPECT_EQ(place.job_token, "");
 }
 
+TEST(Place, OfPyTorchsVariablesAloneLetsRankZeroHostTheStoreAndNeedsNoLocalRank) {
+  const Place place = *place_from(kPyTorch);
+  EXPECT_EQ(place.rank, 3);
+  EXPECT_EQ(place.size, 4);
+  EXPECT_FALSE(place.local_rank);
+  EXPECT_EQ(place.rendezvous->text(), "n1:29500");
+  EXPECT_EQ(place.store_at, StoreAt::kRankZero);
+  EXPECT_EQ(place.store_prefix, "");
+  EXPECT_EQ(place.launcher, Launcher::kPyTorch);
+  EXPECT_EQ(place_from(with(kPyTorch, {{"LOCAL_RANK", "1"}}))->local_rank, 1);
+}
+
 TEST(Place, OfTorchrunUsesTheAgentsStoreWhereThereIsOne) {
+  const Environment agent = with(kTorchrun, {{"TORCHELASTIC_RESTART_COUNT", "2"}});
   for (const char* yes : {"True", "true", "1"}) {
-    EXPECT_EQ(place_from(with(kTorchrun, {{"TORCHELASTIC_USE_AGENT_STORE", yes}}))->store_at,
-              StoreAt::kGiven);
+    const Place place = *place_from(with(agent, {{"TORCHELASTIC_USE_AGENT_STORE", yes}}));
+    EXPECT_EQ(place.store_at, StoreAt::kAgent);
+    EXPECT_EQ(place.store_prefix, "attempt2");
   }
   EXPECT_EQ(place_from(with(kTorchrun, {{"TORCHELASTIC_USE_AGENT_STORE", "False"}}))->store_at,
             StoreAt::kRankZero);
@@ -76,7 +90,11 @@ TEST(Place, OfOurLauncherAddsNodeAndToken) {
            {{"DASO_NODE", "node1"}, {"DASO_JOB_TOKEN", "secret"}, {"DASO_LAUNCHER", "daso"}}));
   EXPECT_EQ(place.node, "node1");
   EXPECT_EQ(place.job_token, "secret");
-  EXPECT_EQ(place.launcher, "daso");
+  EXPECT_EQ(place.launcher, Launcher::kDaso);
+  EXPECT_EQ(place_from(with(kTorchrun,
+                            {{"DASO_LAUNCHER", "daso"}, {"TORCHELASTIC_USE_AGENT_STORE", "True"}}))
+                ->store_at,
+            StoreAt::kLauncher);
 }
 
 TEST(Place, OfMpirunLearnsTheAddressByMpi) {
@@ -86,7 +104,9 @@ TEST(Place, OfMpirunLearnsTheAddressByMpi) {
   EXPECT_EQ(open_mpi.local_rank, 0);
   EXPECT_EQ(open_mpi.store_at, StoreAt::kOverMpi);
   EXPECT_FALSE(open_mpi.rendezvous);
-  EXPECT_EQ(open_mpi.launcher, "mpirun");
+  EXPECT_EQ(open_mpi.launcher, Launcher::kMpirun);
+  EXPECT_TRUE(open_mpi.one_output);
+  EXPECT_FALSE(place_from(with(kOpenMpi, {{"DASO_LAUNCHER", "daso"}}))->one_output);
   const Place mpich = *place_from(kMpich);
   EXPECT_EQ(mpich.rank, 5);
   EXPECT_EQ(mpich.size, 6);
@@ -97,7 +117,7 @@ TEST(Place, OfMpirunMeetsAtAGivenRendezvous) {
   const Environment given = with(kOpenMpi, {{"DASO_RENDEZVOUS", "n1:80"}});
   EXPECT_EQ(rendezvous(given), "n1:80");
   EXPECT_EQ(place_from(given)->store_at, StoreAt::kRankZero);
-  EXPECT_EQ(place_from(with(given, {{"DASO_LAUNCHER", "daso"}}))->store_at, StoreAt::kGiven);
+  EXPECT_EQ(place_from(with(given, {{"DASO_LAUNCHER", "daso"}}))->store_at, StoreAt::kLauncher);
 }
 
 TEST(Place, OfSrunMeetsAtTheFirstHostOfTheStep) {
@@ -107,7 +127,7 @@ TEST(Place, OfSrunMeetsAtTheFirstHostOfTheStep) {
   EXPECT_EQ(place.local_rank, 3);
   EXPECT_EQ(place.rendezvous->text(), "n01:25001");  // 20000 + 45001 % 20000
   EXPECT_EQ(place.store_at, StoreAt::kRankZero);
-  EXPECT_EQ(place.launcher, "srun");
+  EXPECT_EQ(place.launcher, Launcher::kSrun);
 }
 
 TEST(Place, OfSrunReadsEveryFormOfTheHostList) {
@@ -139,12 +159,13 @@ TEST(Place, OfSrunExistsOnlyInsideAStep) {
   EXPECT_EQ(place_from(with(kSrun, {{"SLURM_STEP_NUM_TASKS", ""}, {"SLURM_NTASKS", "9"}}))->size,
             9);
   // srun may speak PMI as well; that does not make it mpirun.
-  EXPECT_EQ(place_from(with(kSrun, {{"PMI_RANK", "7"}, {"PMI_SIZE", "8"}}))->launcher, "srun");
+  EXPECT_EQ(place_from(with(kSrun, {{"PMI_RANK", "7"}, {"PMI_SIZE", "8"}}))->launcher,
+            Launcher::kSrun);
 }
 
 TEST(Place, IsTheInnermostLaunchers) {
-  EXPECT_EQ(place_from(with(with(kSrun, kOpenMpi), kTorchrun))->launcher, "torchrun");
-  EXPECT_EQ(place_from(with(kSrun, kOpenMpi))->launcher, "mpirun");
+  EXPECT_EQ(place_from(with(with(kSrun, kOpenMpi), kTorchrun))->launcher, Launcher::kTorchrun);
+  EXPECT_EQ(place_from(with(kSrun, kOpenMpi))->launcher, Launcher::kMpirun);
   EXPECT_EQ(place_from(with(kSrun, kMpich))->rank, 5);
 }
 
@@ -164,6 +185,7 @@ TEST(Place, RefusesWrongNumbersByNameAndValue) {
       {with(kTorchrun, {{"MASTER_PORT", "65536"}}), "MASTER_PORT", "65536"},
       {with(kTorchrun, {{"MASTER_PORT", "0"}}), "MASTER_PORT", "0"},
       {with(kTorchrun, {{"DASO_RENDEZVOUS", "n2:1"}}), "DASO_RENDEZVOUS", "n2:1"},
+      {with(kTorchrun, {{"DASO_LAUNCHER", "other"}}), "DASO_LAUNCHER", "other"},
       {with(kOpenMpi, {{"OMPI_COMM_WORLD_RANK", "3"}}), "OMPI_COMM_WORLD_RANK", "3"},
       {with(kOpenMpi, {{"DASO_RENDEZVOUS", "nowhere"}}), "DASO_RENDEZVOUS", "nowhere"},
       {with(kSrun, {{"SLURM_PROCID", "8"}}), "SLURM_PROCID", "8"},
@@ -178,6 +200,7 @@ TEST(Place, RefusesWrongNumbersByNameAndValue) {
 TEST(Place, RefusesHalfALauncherAndNamesTheMissingHalf) {
   for (const Environment& whole : {kTorchrun, kOpenMpi, kMpich}) {
     for (const auto& [name, value] : whole) {
+      if (name == "TORCHELASTIC_RUN_ID") continue;
       const std::string message = refusal(with(whole, {{name, ""}}));
       EXPECT_NE(message.find(name + " is not"), std::string::npos) << message;
     }

@@ -41,9 +41,9 @@ TEST(LaunchPlan, TellsARankWhatItReadsBackAsItsPlace) {
   EXPECT_EQ(place.local_rank, 0);
   EXPECT_EQ(place.node, "node1");
   EXPECT_EQ(place.rendezvous->text(), "127.0.0.1:4000");
-  EXPECT_EQ(place.store_at, StoreAt::kGiven);
+  EXPECT_EQ(place.store_at, StoreAt::kLauncher);
   EXPECT_EQ(place.job_token, "secret");
-  EXPECT_EQ(place.launcher, "daso");
+  EXPECT_EQ(place.launcher, Launcher::kDaso);
   EXPECT_EQ(told.at("PATH"), "/bin");
 }
 
@@ -114,7 +114,7 @@ TEST(Mpirun, TellsARankWhatItReadsBackAsItsPlace) {
                {"OMPI_COMM_WORLD_LOCAL_RANK", "1"}});
   const Place place = *place_from(told);
   EXPECT_EQ(place.size, 3);
-  EXPECT_EQ(place.store_at, StoreAt::kGiven);
+  EXPECT_EQ(place.store_at, StoreAt::kLauncher);
   EXPECT_EQ(place.rendezvous->text(), "127.0.0.1:4000");
   EXPECT_EQ(place.job_token, "secret");
 }

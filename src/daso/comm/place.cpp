@@ -36,7 +36,7 @@ struct Names {
   const char* local_rank;
 };
 
-Place numbers(const Environment& environment, const Names& names, const char* launcher) {
+Place numbers(const Environment& environment, const Names& names, Launcher launcher) {
   Place place;
   place.launcher = launcher;
   place.rank = needed_number(environment, names.rank, names.size);
@@ -46,10 +46,12 @@ Place numbers(const Environment& environment, const Names& names, const char* la
   require(place.rank < place.size,
           "environment variable {} is {} but {} is {}; ranks count from 0 to size - 1", names.rank,
           place.rank, names.size, place.size);
-  place.local_rank = needed_number(environment, names.local_rank, names.rank);
-  require(place.local_rank < place.size,
-          "environment variable {} is {} but {} is {}; a node has no more ranks than the world",
-          names.local_rank, place.local_rank, names.size, place.size);
+  if (launcher != Launcher::kPyTorch || find(environment, names.local_rank)) {
+    place.local_rank = needed_number(environment, names.local_rank, names.rank);
+    require(*place.local_rank < place.size,
+            "environment variable {} is {} but {} is {}; a node has no more ranks than the world",
+            names.local_rank, *place.local_rank, names.size, place.size);
+  }
   return place;
 }
 
@@ -71,16 +73,32 @@ std::optional<Address> given_rendezvous(const Environment& environment) {
   }
 }
 
-// Only our own launcher hosts the store for ranks that another launcher numbers.
-StoreAt host_of_given(const Environment& environment) {
-  return find(environment, "DASO_LAUNCHER") == "daso" ? StoreAt::kGiven : StoreAt::kRankZero;
+bool is_ours(const Environment& environment) {
+  const std::optional<std::string> name = find(environment, "DASO_LAUNCHER");
+  require(!name || *name == name_of(Launcher::kDaso),
+          "environment variable DASO_LAUNCHER is '{}'; only daso run sets it, to '{}', so unset it",
+          name.value_or(""), name_of(Launcher::kDaso));
+  return name.has_value();
 }
 
-Place torchrun_place(const Environment& environment) {
-  Place place = numbers(environment, {"RANK", "WORLD_SIZE", "LOCAL_RANK"}, "torchrun");
+// Only our own launcher hosts the store for ranks that another launcher numbers.
+StoreAt host_of_given(const Environment& environment) {
+  return is_ours(environment) ? StoreAt::kLauncher : StoreAt::kRankZero;
+}
+
+bool under_torchrun(const Environment& environment) {
+  return find(environment, "TORCHELASTIC_RUN_ID") ||
+         find(environment, "TORCHELASTIC_USE_AGENT_STORE");
+}
+
+// RANK and WORLD_SIZE: of our launcher, of torchrun, or of anybody who knows what PyTorch reads.
+Place pytorch_place(const Environment& environment) {
+  Place place = numbers(environment, {"RANK", "WORLD_SIZE", "LOCAL_RANK"},
+                        under_torchrun(environment) ? Launcher::kTorchrun : Launcher::kPyTorch);
   const std::string host = needed(environment, "MASTER_ADDR", "RANK");
   needed(environment, "MASTER_PORT", "RANK");
   place.rendezvous = Address{host, port_in(environment, "MASTER_PORT")};
+  place.fixed_rendezvous = true;
   const std::optional<Address> other = given_rendezvous(environment);
   require(!other || other->text() == place.rendezvous->text(),
           "environment variables MASTER_ADDR and MASTER_PORT say {} but DASO_RENDEZVOUS says {}; "
@@ -88,14 +106,18 @@ Place torchrun_place(const Environment& environment) {
           place.rendezvous->text(), other ? other->text() : "");
   const std::string agent = find(environment, "TORCHELASTIC_USE_AGENT_STORE").value_or("");
   const bool hosted = agent == "True" || agent == "true" || agent == "1";
-  place.store_at = hosted ? StoreAt::kGiven : StoreAt::kRankZero;
-  place.attempt = find(environment, "TORCHELASTIC_RESTART_COUNT").value_or(place.attempt);
+  place.store_at = hosted ? StoreAt::kAgent : StoreAt::kRankZero;
+  if (hosted && is_ours(environment)) place.store_at = StoreAt::kLauncher;
+  if (place.store_at == StoreAt::kAgent) {
+    place.store_prefix = "attempt" + find(environment, "TORCHELASTIC_RESTART_COUNT").value_or("0");
+  }
   return place;
 }
 
 Place mpi_place(const Environment& environment, const Names& names) {
-  Place place = numbers(environment, names, "mpirun");
+  Place place = numbers(environment, names, Launcher::kMpirun);
   place.one_machine = find_integer(environment, "OMPI_COMM_WORLD_LOCAL_SIZE") == place.size;
+  place.one_output = !is_ours(environment);  // else each rank has a pipe to our launcher
   place.rendezvous = given_rendezvous(environment);
   place.store_at = place.rendezvous ? host_of_given(environment) : StoreAt::kOverMpi;
   return place;
@@ -157,7 +179,7 @@ Address slurm_rendezvous(const Environment& environment) {
 Place slurm_place(const Environment& environment) {
   const char* size =
       find(environment, "SLURM_STEP_NUM_TASKS") ? "SLURM_STEP_NUM_TASKS" : "SLURM_NTASKS";
-  Place place = numbers(environment, {"SLURM_PROCID", size, "SLURM_LOCALID"}, "srun");
+  Place place = numbers(environment, {"SLURM_PROCID", size, "SLURM_LOCALID"}, Launcher::kSrun);
   const std::optional<Address> given = given_rendezvous(environment);
   place.rendezvous = given ? *given : slurm_rendezvous(environment);
   place.store_at = given ? host_of_given(environment) : StoreAt::kRankZero;
@@ -166,7 +188,7 @@ Place slurm_place(const Environment& environment) {
 
 std::optional<Place> numbered_place(const Environment& environment) {
   const auto set = [&](const char* name) { return find(environment, name).has_value(); };
-  if (set("RANK") || set("WORLD_SIZE")) return torchrun_place(environment);
+  if (set("RANK") || set("WORLD_SIZE")) return pytorch_place(environment);
   if (set("OMPI_COMM_WORLD_RANK") || set("OMPI_COMM_WORLD_SIZE")) {
     return mpi_place(environment, {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
                                    "OMPI_COMM_WORLD_LOCAL_RANK"});
@@ -182,12 +204,30 @@ std::optional<Place> numbered_place(const Environment& environment) {
 
 }  // namespace
 
+std::string name_of(Launcher launcher) {
+  switch (launcher) {
+    case Launcher::kNone:
+      return "none";
+    case Launcher::kDaso:
+      return "daso";
+    case Launcher::kTorchrun:
+      return "torchrun";
+    case Launcher::kPyTorch:
+      return "pytorch";
+    case Launcher::kMpirun:
+      return "mpirun";
+    case Launcher::kSrun:
+      return "srun";
+  }
+  return "";
+}
+
 std::optional<Place> place_from(const Environment& environment) {
   std::optional<Place> place = numbered_place(environment);
   if (!place) return std::nullopt;
   place->node = find(environment, "DASO_NODE").value_or("");
   place->job_token = find(environment, "DASO_JOB_TOKEN").value_or("");
-  place->launcher = find(environment, "DASO_LAUNCHER").value_or(place->launcher);
+  if (is_ours(environment)) place->launcher = Launcher::kDaso;
   return place;
 }
 

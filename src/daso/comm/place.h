@@ -7,12 +7,26 @@
 #include "daso/base/environment.h"
 #include "daso/comm/network.h"
 
-// Where one process stands in its job, as its launcher says.
+// Where one process stands in its job, as whoever started it says by environment variables. What
+// differs between launchers is a fact of the Place (who hosts the store, under which prefix, whose
+// the output is); the kind of launcher is for people to read.
 namespace daso {
+
+enum class Launcher {
+  kNone,
+  kDaso,      // our own
+  kTorchrun,  // its agent has started this rank
+  kPyTorch,   // somebody who sets the variables that PyTorch reads, as Kubernetes' PyTorchJob does
+  kMpirun,
+  kSrun,
+};
+
+std::string name_of(Launcher launcher);
 
 // How the ranks of a job find their store.
 enum class StoreAt {
-  kGiven,     // somebody else hosts it at `rendezvous`: our launcher, or torchrun's agent
+  kLauncher,  // our launcher hosts it at `rendezvous`, for this job alone
+  kAgent,     // torchrun's agent hosts one at `rendezvous` that knows nothing of us
   kRankZero,  // rank 0 hosts it at `rendezvous`
   kOverMpi,   // rank 0 hosts it anywhere and tells the others by MPI
 };
@@ -20,14 +34,16 @@ enum class StoreAt {
 struct Place {
   int rank = 0;
   int size = 1;
-  int local_rank = 0;
-  std::string node;  // the node's name; empty: the host's name
-  StoreAt store_at = StoreAt::kGiven;
+  std::optional<int> local_rank;  // where the launcher says it; a World counts by itself
+  std::string node;               // the node's name; empty: the host's name
+  Launcher launcher = Launcher::kNone;
+  StoreAt store_at = StoreAt::kLauncher;
+  std::string store_prefix;  // of all keys in an agent's store, which outlives the ranks' attempts
   std::optional<Address> rendezvous;
+  bool fixed_rendezvous = false;  // the ranks were told where to meet, nothing else will do
   bool one_machine = false;       // the launcher says that all ranks are on this machine
+  bool one_output = false;        // the output of all ranks goes to one stream
   std::string job_token;          // empty: none
-  std::string launcher = "none";  // daso, torchrun, mpirun, srun
-  std::string attempt = "0";      // how often torchrun has started the ranks again
 };
 
 // Reads the variables of our own launcher, torchrun, mpirun (Open MPI, MPICH) and srun, in this
@@ -35,7 +51,8 @@ struct Place {
 //
 // Our launcher speaks torchrun's variables (RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT,
 // TORCHELASTIC_USE_AGENT_STORE) and adds DASO_NODE, DASO_JOB_TOKEN and DASO_LAUNCHER=daso. Under
-// mpirun it leaves rank and size to mpirun and sets DASO_RENDEZVOUS.
+// mpirun it leaves rank and size to mpirun and sets DASO_RENDEZVOUS. Without torchrun's agent
+// RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT are enough.
 std::optional<Place> place_from(const Environment& environment);
 
 }  // namespace daso

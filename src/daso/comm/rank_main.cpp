@@ -40,8 +40,8 @@ int report(const std::exception& error, int rank, bool echo) {
 int rank_main(const WorldOptions& options, const std::function<int(World&)>& body) {
   const int rank = options.place.rank;
   ::signal(SIGPIPE, SIG_IGN);  // a connection whose other end died is an error, not the end of us
-  // mpirun passes the output of all ranks on to one stream: only rank 0's is the job's.
-  if (rank != 0 && options.place.launcher == "mpirun") ::dup2(STDERR_FILENO, STDOUT_FILENO);
+  // Where the output of all ranks goes to one stream only rank 0's is the job's.
+  if (rank != 0 && options.place.one_output) ::dup2(STDERR_FILENO, STDOUT_FILENO);
   try {
     World world = World::join(options);
     try {

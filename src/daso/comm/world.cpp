@@ -21,8 +21,8 @@ namespace {
 
 constexpr Seconds kBetweenLooks{0.005};
 
-// Counts of begun operations by group, read by the lookout's thread.
-class Progress {
+// How many operations each group has begun, read by the lookout's thread.
+class GroupCounts {
  public:
   using Count = std::function<std::int64_t()>;
 
@@ -34,7 +34,7 @@ class Progress {
     const std::lock_guard lock(mutex_);
     groups_.clear();
   }
-  std::map<std::string, std::int64_t> counts() const {
+  std::map<std::string, std::int64_t> all() const {
     const std::lock_guard lock(mutex_);
     std::map<std::string, std::int64_t> counts;
     for (const auto& [name, count] : groups_) counts[name] = count();
@@ -92,10 +92,9 @@ Table open_table(const WorldOptions& options) {
     return table;
   }
   Table table{Store::connect(*place.rendezvous, options.limit), false};
-  // torchrun's agent hosts a store that knows nothing of us, and keeps it when it starts the ranks
-  // again.
-  if (place.launcher != "torchrun") return table;
-  table.store = table.store.under(fmt::format("attempt{}", place.attempt));
+  if (place.store_at != StoreAt::kAgent) return table;
+  // The agent's store knows nothing of this job, and stays when the agent starts the ranks again.
+  table.store = table.store.under(place.store_prefix);
   if (first) mark_job(table.store, place.job_token);
   return table;
 }
@@ -130,7 +129,7 @@ struct World::Body {
   std::optional<Table> table;  // none in a world of one
   std::string own_address;
   std::shared_ptr<Backend> backend;
-  std::shared_ptr<Progress> progress = std::make_shared<Progress>();
+  std::shared_ptr<GroupCounts> counts = std::make_shared<GroupCounts>();
   Guard guard{.alarm = std::make_shared<Alarm>(), .lookout = nullptr};
   struct Entry {
     Group* group;
@@ -150,20 +149,20 @@ struct World::Body {
 };
 
 World::Body::~Body() {
-  progress->clear();
+  counts->clear();
   if (!guard.alarm->raised()) return;
   for (auto& [name, entry] : groups) entry.group->leak();
   if (backend) backend->leak();
 }
 
 void World::Body::post_lookout() {
-  guard.lookout = std::make_shared<Lookout>(
-      table->store, generation,
-      Watch{.rank = rank,
-            .launch_ranks = launch_ranks_of(members),
-            .names = names_of(members),
-            .begun = [progress = progress] { return progress->counts(); }},
-      guard.alarm);
+  guard.lookout =
+      std::make_shared<Lookout>(table->store, generation,
+                                Watch{.rank = rank,
+                                      .launch_ranks = launch_ranks_of(members),
+                                      .names = names_of(members),
+                                      .begun = [counts = counts] { return counts->all(); }},
+                                guard.alarm);
 }
 
 Communicator& World::Body::make_group(const std::vector<int>& ranks, const std::string& name) {
@@ -211,7 +210,7 @@ Communicator& World::Body::make_group(const std::vector<int>& ranks, const std::
   }
   auto group = std::make_unique<Group>(std::move(plan), *backend_group, guard);
   Entry entry{.group = group.get(), .communicator = nullptr};
-  progress->follow(name, [counted = group.get()] { return counted->begun(); });
+  counts->follow(name, [counted = group.get()] { return counted->begun(); });
   entry.communicator = std::make_unique<Communicator>(std::move(group));
   const std::lock_guard lock(mutex);
   return *groups.emplace(name, std::move(entry)).first->second.communicator;
@@ -233,7 +232,7 @@ NodeLink& World::Body::make_link(const std::string& name) {
   }
   std::unique_ptr<NodeLink> link = open_link(plan);
   if (link->shares_memory()) {
-    progress->follow(plan.name.text, [begun = plan.name.begun] { return begun->load(); });
+    counts->follow(plan.name.text, [begun = plan.name.begun] { return begun->load(); });
   }
   const std::lock_guard lock(mutex);
   return *links.emplace(name, std::move(link)).first->second;

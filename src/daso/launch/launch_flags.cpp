@@ -96,19 +96,18 @@ WorldOptions world_options(const LaunchFlags& flags, const Place& place) {
   options.check_collectives = flags.check_collectives;
   options.share_memory = !flags.no_shared_memory;
   options.node_of_rank = flags.node_of_rank;
-  if (place.launcher == "daso" || place.launcher == "none") return options;
+  if (place.launcher == Launcher::kDaso || place.launcher == Launcher::kNone) return options;
 
   require(flags.cluster.empty(),
           "--cluster {} starts ranks on its nodes, but this is a rank that {} has started; leave "
           "the flag out",
-          flags.cluster, place.launcher);
+          flags.cluster, name_of(place.launcher));
   if (!flags.job_token.empty()) options.place.job_token = flags.job_token;
   if (!flags.rendezvous.empty()) {
-    // torchrun's variables already say where to meet, and its agent may be listening there.
-    require(place.launcher != "torchrun" || place.rendezvous->text() == flags.rendezvous,
+    require(!place.fixed_rendezvous || place.rendezvous->text() == flags.rendezvous,
             "--rendezvous is {}, but MASTER_ADDR and MASTER_PORT say {}; leave the flag out",
             flags.rendezvous, place.rendezvous ? place.rendezvous->text() : "nothing");
-    if (place.launcher != "torchrun") {
+    if (!place.fixed_rendezvous) {
       options.place.rendezvous = parse_address(flags.rendezvous);
       options.place.store_at = StoreAt::kRankZero;
     }
@@ -119,7 +118,7 @@ WorldOptions world_options(const LaunchFlags& flags, const Place& place) {
   require(total == place.size,
           "the flags ask for {} ranks, but this is a rank of a world of {} that {} has started; "
           "leave --nodes, --ranks-per-node and --node-of-rank out, or make them fit",
-          total, place.size, place.launcher);
+          total, place.size, name_of(place.launcher));
   if (!options.node_of_rank.empty()) return options;
   for (std::size_t node = 0; node < ranks.size(); ++node) {
     const auto members = static_cast<std::size_t>(ranks[node]);
