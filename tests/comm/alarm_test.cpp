@@ -60,10 +60,10 @@ TEST(RunUnlessRaised, ReturnsWhatTheTaskDid) {
   const auto alarm = std::make_shared<Alarm>();
   const auto result = std::make_shared<int>(0);
   EXPECT_TRUE(run_unless_raised(
-      alarm, [result] { *result = 7; }, Deadline(Seconds(10))));
+      *alarm, [result] { *result = 7; }, Deadline(Seconds(10))));
   EXPECT_EQ(*result, 7);
   EXPECT_THROW(run_unless_raised(
-                   alarm, [] { throw std::runtime_error("no"); }, Deadline(Seconds(10))),
+                   *alarm, [] { throw std::runtime_error("no"); }, Deadline(Seconds(10))),
                std::runtime_error);
 }
 
@@ -71,9 +71,9 @@ TEST(RunUnlessRaised, LeavesAStuckTaskBehind) {
   const auto alarm = std::make_shared<Alarm>();
   const auto gate = std::make_shared<Alarm>();  // keeps the task until the test is over
   const auto stuck = [gate] { gate->wait(kNever, Deadline(Seconds(20))); };
-  EXPECT_FALSE(run_unless_raised(alarm, stuck, Deadline(Seconds(0.01))));
+  EXPECT_FALSE(run_unless_raised(*alarm, stuck, Deadline(Seconds(0.01))));
   alarm->raise({});
-  EXPECT_FALSE(run_unless_raised(alarm, stuck, Deadline(Seconds(10))));
+  EXPECT_FALSE(run_unless_raised(*alarm, stuck, Deadline(Seconds(10))));
   gate->raise({});
 }
 

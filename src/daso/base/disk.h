@@ -9,12 +9,13 @@
 #include <type_traits>
 #include <utility>
 
+#include "daso/base/abandonable.h"
 #include "daso/base/seconds.h"
 
 namespace daso {
 
-// A disk, which may not answer. What is done there runs on a thread of its own, which is left to
-// itself where it hangs, and so must own all that it uses. For one thread at a time.
+// A disk, which may not answer: calls to it are abandoned where they hang, with a sentence that
+// says so, and so must own all that they use. For one thread at a time.
 class Disk {
  public:
   Disk() = default;
@@ -39,11 +40,10 @@ class Disk {
   void give_up() { given_up_.request_stop(); }
 
  private:
-  struct Task;
   void run(Seconds limit, const std::string& what, std::function<void()> act);
 
   std::stop_source given_up_;
-  std::shared_ptr<Task> late_;  // what was not over in time; none: all was
+  std::shared_ptr<Abandonable> calls_;  // made by the first of them
 };
 
 }  // namespace daso

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daso/comm/alarm.h"
 
-#include <exception>
-#include <thread>
+#include <stop_token>
 #include <utility>
+
+#include "daso/base/abandonable.h"
 
 namespace daso {
 
@@ -45,29 +46,18 @@ void Alarm::forget(std::int64_t ticket) {
   actions_.erase(ticket);
 }
 
-bool run_unless_raised(const std::shared_ptr<Alarm>& alarm, std::function<void()> task,
-                       const Deadline& deadline) {
-  struct Run {
-    bool done = false;
-    std::exception_ptr error;
+bool run_unless_raised(Alarm& alarm, std::function<void()> task, const Deadline& deadline) {
+  std::stop_source raised;
+  // Forgotten in any case: the action knows this call's stop.
+  struct Ticket {
+    ~Ticket() { alarm.forget(number); }
+    Alarm& alarm;
+    std::int64_t number;
   };
-  const auto run = std::make_shared<Run>();
-  std::thread([alarm, run, task = std::move(task)]() mutable {
-    std::exception_ptr error;
-    try {
-      task();
-    } catch (...) {
-      error = std::current_exception();
-    }
-    task = nullptr;  // what it owns dies here, before anybody is told
-    alarm->change([&] {
-      run->error = error;
-      run->done = true;
-    });
-  }).detach();
-  if (alarm->wait([&] { return run->done; }, deadline) != Alarm::Outcome::kDone) return false;
-  if (run->error) std::rethrow_exception(run->error);
-  return true;
+  const Ticket ticket{alarm, alarm.on_raise([&] { raised.request_stop(); })};
+  Abandonable calls("daso task");
+  return calls.run(std::move(task), deadline, "", raised.get_token()) ==
+         Abandonable::Outcome::kDone;
 }
 
 }  // namespace daso

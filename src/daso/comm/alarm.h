@@ -4,7 +4,6 @@
 #include <condition_variable>
 #include <functional>
 #include <map>
-#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -52,9 +51,8 @@ class Alarm {
 };
 
 // Runs `task` on a thread of its own and waits for it. False if the alarm was raised or the
-// deadline passed before: the task then goes on by itself and must own all that it touches. What
-// the task throws is thrown here.
-bool run_unless_raised(const std::shared_ptr<Alarm>& alarm, std::function<void()> task,
-                       const Deadline& deadline);
+// deadline passed before: the task is then abandoned (base/abandonable.h). What the task throws is
+// thrown here.
+bool run_unless_raised(Alarm& alarm, std::function<void()> task, const Deadline& deadline);
 
 }  // namespace daso

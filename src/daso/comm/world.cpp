@@ -187,7 +187,7 @@ Communicator& World::Body::make_group(const std::vector<int>& ranks, const std::
     std::string reason = fmt::format("not done within {} s", options.limit.count());
     try {
       made = run_unless_raised(
-          guard.alarm,
+          *guard.alarm,
           [backend_group, maker = backend,
            group_plan = GroupPlan{.store = plan.store->second_connection(),
                                   .ranks = ranks,
