@@ -16,6 +16,7 @@
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 
 #include "daso/base/error.h"
+#include "daso/comm/tcp_store.h"
 #include "daso/comm/world.h"
 
 namespace {
@@ -51,7 +52,7 @@ int compare(World& world, const Address& rendezvous, std::int64_t megabytes, int
   auto options = c10d::ProcessGroupGloo::Options::create(whole_milliseconds(world.limit()));
   options->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname("127.0.0.1"));
   c10d::ProcessGroupGloo direct(
-      Store::connect(rendezvous, world.limit()).under("bench_gloo").c10d(), world.rank(),
+      c10d_store(Store::connect(rendezvous, world.limit()).under("bench_gloo")), world.rank(),
       world.size(), options);
 
   const at::Tensor tensor = at::ones({megabytes * 1024 * 1024 / 4});

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A model and data of our own, trained by all ranks together:
 //   daso run --nodes 2 --ranks-per-node 2 -- ./own_model
+#include <daso/comm/no_reverse_lookup.h>
 #include <daso/comm/world.h>
 #include <daso/optim/sgd.h>
 #include <daso/strategy/strategy.h>

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "daso/base/error.h"
+#include "daso/comm/no_reverse_lookup.h"
 #include "daso/comm/rendezvous.h"
 
 namespace daso::test {
@@ -58,6 +59,7 @@ WorldOptions options_of(const RankOptions& options, int rank, const Address& ren
 
 std::vector<std::exception_ptr> run_places(const RankOptions& options,
                                            const std::function<void(const WorldOptions&)>& body) {
+  set_up_process();
   const Store store = Store::host(listen_on({"127.0.0.1", 0}));
   mark_job(store, "test");
   const Watchdog watchdog(options.limit + Seconds(30));

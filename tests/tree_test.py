@@ -30,7 +30,7 @@ LAYERS["run"] = LAYERS["record"] | {"record", "data", "nets"}
 LAYERS["bench"] = LAYERS["run"] | {"run", "launch"}
 LAYERS["verify"] = LAYERS["run"] | {"run", "launch"}
 LAYERS["cli"] = LAYERS["bench"] | {"bench", "verify"}
-LIBTORCH = ("torch/", "ATen/", "c10/")  # base knows nothing of these
+LIBTORCH = ("torch/", "ATen/", "c10/")  # base knows nothing of these, and launch must not see them
 LICENCE = "// SPDX-License-Identifier: Apache-2.0"
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', re.MULTILINE)
 FOLDERS = ("src", "tests", "bench", "examples")
@@ -58,6 +58,7 @@ def problems(root: pathlib.Path) -> list[str]:
     found = []
     headers = {}
     texts = {}
+    launch = {}
     for path in sorted(sources(root)):
         name = path.relative_to(root).as_posix()
         text = path.read_text()
@@ -69,8 +70,10 @@ def problems(root: pathlib.Path) -> list[str]:
             found += layer_problems(name, includes)
             if name.endswith(".h"):
                 headers[name] = includes
+            elif layer_of(name) == "launch":
+                launch[name] = includes
     found += repeated_types(texts) + spelled_flags(texts) + strategies_by_name(texts)
-    return found + slow_headers(headers) + unbuilt_tests(root)
+    return found + slow_headers(headers) + torch_in_launch(headers, launch) + unbuilt_tests(root)
 
 
 def sources(root: pathlib.Path) -> list[pathlib.Path]:
@@ -218,6 +221,23 @@ def size_problems(lines: dict[str, int]) -> list[str]:
     ]
 
 
+def torch_in_launch(headers: dict[str, list[str]], launch: dict[str, list[str]]) -> list[str]:
+    """Sources of the launcher that see LibTorch, by themselves or through headers."""
+    seeing = {}  # by header or source: the include at fault
+    seen = -1
+    while len(seeing) > seen:
+        seen = len(seeing)
+        for name, includes in (headers | launch).items():
+            for include in includes:
+                if include.startswith(LIBTORCH) or "src/" + include in seeing:
+                    seeing.setdefault(name, include)
+    return [
+        f"{name}: {include} brings LibTorch into the launcher"
+        for name, include in sorted(seeing.items())
+        if layer_of(name) == "launch"
+    ]
+
+
 def unbuilt_tests(root: pathlib.Path) -> list[str]:
     """Tests that no CMakeLists.txt, in their own folder or one above, names."""
     named = set()
@@ -268,6 +288,18 @@ class BrokenRule(unittest.TestCase):
                 (root / name).parent.mkdir(parents=True, exist_ok=True)
                 (root / name).write_text(text)
             return problems(root)
+
+    def test_libtorch_in_the_launcher(self):
+        files = {
+            "src/daso/comm/world.h": LICENCE + "\n#include <ATen/ATen.h>\n",
+            "src/daso/comm/place.h": LICENCE + "\n#include <string>\n",
+            "src/daso/launch/job.cpp": LICENCE + '\n#include "daso/comm/world.h"\n',
+            "src/daso/launch/plan.cpp": LICENCE + '\n#include "daso/comm/place.h"\n',
+        }
+        self.assertEqual(
+            ["src/daso/launch/job.cpp: daso/comm/world.h brings LibTorch into the launcher"],
+            self.problems_of(files),
+        )
 
     def test_include_that_points_right(self):
         text = LICENCE + '\n#include "daso/comm/world.h"\n#include "daso/base/text.h"\n'

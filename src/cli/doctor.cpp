@@ -13,7 +13,6 @@
 #include "daso/base/cpu.h"
 #include "daso/base/error.h"
 #include "daso/base/text.h"
-#include "daso/comm/backend.h"
 #include "daso/comm/network.h"
 #include "daso/launch/ranks.h"
 #include "daso/tensor/bf16.h"

@@ -8,6 +8,7 @@
 
 #include "cli/values.h"
 #include "daso/base/text.h"
+#include "daso/comm/world.h"
 #include "daso/launch/launch_flags.h"
 
 namespace daso::cli {

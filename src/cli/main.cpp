@@ -9,6 +9,8 @@
 #include "daso/base/error.h"
 #include "daso/base/version.h"
 #include "daso/comm/message_of.h"
+#include "daso/comm/no_reverse_lookup.h"
+#include "daso/comm/rank_main.h"
 
 namespace {
 
@@ -120,6 +122,7 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   try {
+    daso::quiet_libtorch();
     return run(argc, argv);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "daso: %s\n", daso::message_of(error).c_str());

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "daso/comm/world.h"
 #include "daso/launch/ranks.h"
 #include "daso/run/settings.h"
 

@@ -132,6 +132,7 @@ int verify_job_rank(const VerifyFlags& flags, const Place& place, const GoldenCa
 }
 
 Outcome on_threads(const VerifyFlags& flags, const GoldenCase& golden) {
+  set_up_process();
   const Store store = Store::host(listen_on({"127.0.0.1", 0}));
   mark_job(store, "");
   const TrainingCase& training = training_in(golden);

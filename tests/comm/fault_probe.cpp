@@ -18,6 +18,7 @@
 #include <thread>
 
 #include "daso/base/error.h"
+#include "daso/comm/no_reverse_lookup.h"
 #include "daso/comm/world.h"
 
 namespace {

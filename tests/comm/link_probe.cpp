@@ -6,6 +6,7 @@
 #include <cstdio>
 
 #include "daso/base/error.h"
+#include "daso/comm/no_reverse_lookup.h"
 #include "daso/comm/world.h"
 
 namespace {

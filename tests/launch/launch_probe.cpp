@@ -8,6 +8,7 @@
 
 #include "daso/base/error.h"
 #include "daso/base/text.h"
+#include "daso/comm/no_reverse_lookup.h"
 #include "daso/launch/launch.h"
 
 namespace daso {

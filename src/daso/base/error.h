@@ -7,6 +7,11 @@
 #include <stdexcept>
 #include <string>
 
+// base is what every other layer stands on and knows nothing of ranks, tensors or LibTorch: errors
+// (here), text, time and limits (seconds), the environment as a value, files that are written whole
+// (output_file), calls that may hang (abandonable, disk), threads (worker), random numbers, facts
+// of the machine (cpu, large_pages, power), and what happened when (timeline).
+//
 // The kinds of failure and the way out each of them takes; docs/errors.md is the user's view.
 namespace daso {
 

@@ -8,7 +8,6 @@
 #include "daso/base/error.h"
 #include "daso/base/text.h"
 #include "daso/base/version.h"
-#include "daso/comm/gloo.h"
 
 namespace daso {
 namespace {
@@ -59,6 +58,10 @@ std::vector<BackendStatus> backends() {
   list.push_back({"mpi", mpi.module != nullptr, mpi.module ? mpi.module->detail : mpi.reason});
   list.push_back({"self", true, "a world of one"});
   return list;
+}
+
+void require_backend(const std::string& name) {
+  if (name == "mpi") backend_module(name);
 }
 
 const BackendModule& backend_module(const std::string& name) {

@@ -9,6 +9,7 @@
 
 #include "daso/base/seconds.h"
 #include "daso/comm/store.h"
+#include "daso/comm/world_options.h"
 
 namespace c10d {
 class Backend;
@@ -37,16 +38,11 @@ class Backend {
   virtual void leak() {}
 };
 
-struct BackendStatus {
-  std::string name;
-  bool available = false;
-  std::string detail;  // version, or the reason why it is not available
-};
-
-std::vector<BackendStatus> backends();
-
 // Throws ConfigError for a name that is unknown or not available here, with the reason.
 std::unique_ptr<Backend> open_backend(const std::string& name);
+// Gloo over TCP, as it is inside LibTorch: moves data in the background by itself, several
+// operations of a group at a time.
+std::unique_ptr<Backend> open_gloo();
 struct BackendModule;
 const BackendModule& backend_module(const std::string& name);
 

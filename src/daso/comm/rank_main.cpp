@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "daso/comm/rank_main.h"
+
+#include <c10/util/Logging.h>
+#include <c10/util/env.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -39,6 +43,7 @@ int report(const std::exception& error, int rank, bool echo) {
 
 int rank_main(const WorldOptions& options, const std::function<int(World&)>& body) {
   const int rank = options.place.rank;
+  set_up_process();
   ::signal(SIGPIPE, SIG_IGN);  // a connection whose other end died is an error, not the end of us
   // Where the output of all ranks goes to one stream only rank 0's is the job's.
   if (rank != 0 && options.place.one_output) ::dup2(STDERR_FILENO, STDOUT_FILENO);
@@ -68,6 +73,15 @@ int rank_main(const std::function<int(World&)>& body) {
     return report(error, options.place.rank, /*echo=*/false);
   }
   return rank_main(options, body);
+}
+
+void set_up_process() {
+  quiet_libtorch();
+  c10::utils::set_env("TORCH_FR_BUFFER_SIZE", "0", /*overwrite=*/false);
+}
+
+void quiet_libtorch() {
+  if (!c10::utils::has_env("TORCH_CPP_LOG_LEVEL")) FLAGS_caffe2_log_level = c10::GLOG_FATAL;
 }
 
 }  // namespace daso

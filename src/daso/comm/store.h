@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <c10/util/intrusive_ptr.h>
-
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -11,15 +10,27 @@
 #include "daso/base/seconds.h"
 #include "daso/comm/network.h"
 
-namespace c10d {
-class Store;
-}
-
 namespace daso {
 
-// A small table of keys and values that all ranks of a job see: a c10d TCPStore, its waits limited
-// and its errors ours. Copies share one connection, on which one call runs at a time; a thread that
-// must not wait for another's call takes a second_connection().
+// What a Store needs of whoever keeps its keys and values. Calls may come from several threads.
+// Every call has a limit and throws PeerError when the host of the table is gone.
+class StoreTable {
+ public:
+  virtual ~StoreTable() = default;
+
+  virtual const Address& address() const = 0;
+  virtual void set(const std::string& key, const std::string& value) = 0;
+  virtual std::string set_once(const std::string& key, const std::string& value) = 0;
+  virtual std::optional<std::string> find(const std::string& key) = 0;
+  virtual std::int64_t add(const std::string& key, std::int64_t amount) = 0;
+  virtual void append(const std::string& key, const std::string& value) = 0;
+  virtual void erase(const std::string& key) = 0;
+  virtual std::shared_ptr<StoreTable> second_connection() = 0;
+};
+
+// A small table of keys and values that all ranks of a job see. Copies share one connection, on
+// which one call runs at a time; a thread that must not wait for another's call takes a
+// second_connection().
 //
 // Every call throws PeerError when the host of the store is gone.
 class Store {
@@ -32,31 +43,39 @@ class Store {
     return connect(address, limit, limit);
   }
 
-  const Address& address() const;
+  explicit Store(std::shared_ptr<StoreTable> table, std::string prefix = "")
+      : table_(std::move(table)), prefix_(std::move(prefix)) {}
 
-  void set(const std::string& key, const std::string& value) const;
-  // Sets it only if it is not set yet; returns the value that then stands.
-  std::string set_once(const std::string& key, const std::string& value) const;
-  std::optional<std::string> find(const std::string& key) const;
-  std::int64_t add(const std::string& key, std::int64_t amount) const;
+  const Address& address() const { return table_->address(); }
+
+  void set(const std::string& key, const std::string& value) const {
+    table_->set(prefix_ + key, value);
+  }
+  // Sets it only if it is not set yet; returns the value that then stands. A value is not empty.
+  std::string set_once(const std::string& key, const std::string& value) const {
+    return table_->set_once(prefix_ + key, value);
+  }
+  std::optional<std::string> find(const std::string& key) const {
+    return table_->find(prefix_ + key);
+  }
+  std::int64_t add(const std::string& key, std::int64_t amount) const {
+    return table_->add(prefix_ + key, amount);
+  }
   // Puts it behind the value that is there, or begins one. Whole, also when others append.
-  void append(const std::string& key, const std::string& value) const;
-  void erase(const std::string& key) const;
+  void append(const std::string& key, const std::string& value) const {
+    table_->append(prefix_ + key, value);
+  }
+  void erase(const std::string& key) const { table_->erase(prefix_ + key); }
 
   // The same table seen through a prefix.
-  Store under(const std::string& prefix) const;
-  Store second_connection() const;
+  Store under(const std::string& prefix) const { return Store(table_, prefix_ + prefix + "/"); }
+  Store second_connection() const { return Store(table_->second_connection(), prefix_); }
 
-  // For backends of c10d, which build their groups from it.
-  c10::intrusive_ptr<c10d::Store> c10d() const;
+  const std::shared_ptr<StoreTable>& table() const { return table_; }
+  const std::string& prefix() const { return prefix_; }
 
  private:
-  struct Table;
-  Store(std::shared_ptr<Table> table, std::string prefix);
-  template <typename Call>
-  auto reach(Call call) const;
-
-  std::shared_ptr<Table> table_;
+  std::shared_ptr<StoreTable> table_;
   std::string prefix_;
 };
 

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,22 +9,26 @@
 #include "daso/base/timeline.h"
 #include "daso/comm/communicator.h"
 #include "daso/comm/node_link.h"
-#include "daso/comm/place.h"
-#include "daso/comm/store.h"
+#include "daso/comm/rank_main.h"
 #include "daso/comm/topology.h"
+#include "daso/comm/world_options.h"
 
+// Ranks that talk to each other. From below:
+//
+//   place       where a process stands in its job, by its launcher's variables
+//   store       a small table that all ranks see, kept by the launcher or rank 0 (tcp_store)
+//   rendezvous  the ranks meet there and compare who they are
+//   lookout     a thread of each rank that watches the store for bad news and raises the alarm,
+//               on which everything waits that waits in this process
+//   backend     turns a list of ranks into a c10d::Backend: Gloo, or MPI as a module
+//   group       one such list; counts its operations and compares them with the peers'
+//   communicator, node_link   what the rest of the library talks through: between any ranks, and
+//               inside a node through shared memory where it can be had
+//   world       all of it together, for one rank
+//
+// A failure anywhere reaches every rank in about a second, as the same PeerError, through the
+// lookout; docs/errors.md has the user's view.
 namespace daso {
-
-struct WorldOptions {
-  Place place;
-  std::string backend = "gloo";    // gloo, mpi or self
-  std::string interface;           // device to talk through; empty: the one that leads to the store
-  Seconds limit{60};               // for joining, for making a group and for every operation
-  bool check_collectives = false;  // compare every operation with the peers', not only the first
-  std::string configuration;       // must be equal on all ranks; any text
-  bool share_memory = true;        // inside a node, where it can be had
-  std::vector<int> node_of_rank;   // empty: from the places' node names, or else the host names
-};
 
 // All ranks of a job, as one of them sees them: who they are, on which nodes, and how to talk to
 // them. Owned by the rank's main function and passed down; nothing about it is global.
@@ -86,12 +88,5 @@ class World {
   explicit World(std::unique_ptr<Body> body);
   std::unique_ptr<Body> body_;
 };
-
-// The main function of a rank: joins the world, runs the body, leaves. Prints what went wrong and
-// returns the exit code of docs/errors.md. Leaves by _Exit when the world is broken.
-int rank_main(const WorldOptions& options, const std::function<int(World&)>& body);
-// The same with the options' defaults, in the world that the launcher's variables tell of (daso
-// run, torchrun, mpirun, srun); without any a world of one.
-int rank_main(const std::function<int(World&)>& body);
 
 }  // namespace daso

@@ -7,6 +7,19 @@
 
 #include "daso/base/seconds.h"
 
+// Starts the ranks of a job as processes and looks after them to the end. Knows nothing of
+// LibTorch.
+//
+//   launch_flags   the flags that every command with ranks has, and what follows from them
+//   ranks          a command on ranks: joins the world that this process was started for, or starts
+//                  one
+//   launch_plan    which ranks, and what each of them is told; cluster: on which virtual node
+//   job            everything around the ranks: the store where they meet (job_store), the signals
+//                  that come to us (signal_inbox), what they print (output), the process that ends
+//                  them if we are killed (guardian)
+//   child_process, supervisor   start processes, and wait for their output and their ends
+//   mpirun         the same through Open MPI's mpirun
+//   exit_rule      from the ends of the ranks to the end of the job
 namespace daso {
 
 // What to start and where. See docs/cluster.md for several machines.

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "daso/base/seconds.h"
-#include "daso/comm/world.h"
+#include "daso/comm/world_options.h"
 #include "daso/launch/launch.h"
 
 // The flags that every command with ranks has, and what follows from them.

@@ -4,7 +4,6 @@
 #include <filesystem>
 
 #include "daso/base/error.h"
-#include "daso/comm/backend.h"
 #include "daso/comm/network.h"
 #include "daso/launch/terminal.h"
 
@@ -24,7 +23,7 @@ std::string text_of(const RankJob& job) {
 
 int start_ranks(LaunchOptions options, const std::vector<std::string>& arguments) {
   // What is wrong here is said once, instead of by every rank.
-  if (options.backend == "mpi") backend_module(options.backend);
+  require_backend(options.backend);
   if (!options.interface.empty()) address_of_device(options.interface);
   options.command = {std::filesystem::read_symlink("/proc/self/exe").string()};
   options.command.insert(options.command.end(), arguments.begin(), arguments.end());

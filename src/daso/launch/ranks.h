@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "daso/comm/rank_main.h"
 #include "daso/launch/launch_flags.h"
 
 namespace daso {

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "daso/base/seconds.h"
+#include "daso/comm/place.h"
+
+// How a rank joins its world, and the backends that there are for it. Knows nothing of LibTorch, so
+// that launchers can name a world without it.
+namespace daso {
+
+struct WorldOptions {
+  Place place;
+  std::string backend = "gloo";    // gloo, mpi or self
+  std::string interface;           // device to talk through; empty: the one that leads to the store
+  Seconds limit{60};               // for joining, for making a group and for every operation
+  bool check_collectives = false;  // compare every operation with the peers', not only the first
+  std::string configuration;       // must be equal on all ranks; any text
+  bool share_memory = true;        // inside a node, where it can be had
+  std::vector<int> node_of_rank;   // empty: from the places' node names, or else the host names
+};
+
+struct BackendStatus {
+  std::string name;
+  bool available = false;
+  std::string detail;  // version, or the reason why it is not available
+};
+
+std::vector<BackendStatus> backends();
+
+// Throws ConfigError with the reason where a backend that not every build has is not available.
+void require_backend(const std::string& name);
+
+}  // namespace daso
