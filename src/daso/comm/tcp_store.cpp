@@ -4,6 +4,7 @@
 #include <atomic>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
+#include <type_traits>
 #include <vector>
 
 #include "daso/base/abandonable.h"
@@ -70,10 +71,10 @@ class TcpTable final : public StoreTable {
 
  private:
   template <typename Call>
-  auto reach(Call call) {
+  std::invoke_result_t<Call&, c10d::Store&> reach(Call call) {
     // Shared with the thread: when the limit passes, that may still write its result.
     struct Result {
-      decltype(call(std::declval<c10d::Store&>())) value{};
+      std::invoke_result_t<Call&, c10d::Store&> value{};
       std::string error;
     };
     const auto result = std::make_shared<Result>();
