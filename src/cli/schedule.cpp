@@ -14,8 +14,8 @@
 #include "cli/train_flags.h"
 #include "daso/base/error.h"
 #include "daso/base/text.h"
+#include "daso/policy/cycle.h"
 #include "daso/policy/preset.h"
-#include "daso/policy/trajectory.h"
 
 namespace daso::cli {
 namespace {

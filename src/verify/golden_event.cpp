@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daso/base/error.h"
-#include "daso/policy/rotation.h"
+#include "daso/policy/exchange_options.h"
 #include "verify/golden_case.h"
 
 namespace daso::verify {

@@ -4,7 +4,7 @@
 
 #include "daso/base/error.h"
 #include "daso/kernels/merge.h"
-#include "daso/policy/trajectory.h"
+#include "daso/policy/cycle.h"
 #include "verify/verdict.h"
 
 namespace daso::verify {

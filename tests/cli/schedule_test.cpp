@@ -7,7 +7,7 @@
 
 #include "daso/base/error.h"
 #include "daso/base/text.h"
-#include "daso/policy/trajectory.h"
+#include "daso/policy/cycle.h"
 #include "process.h"
 
 // `daso schedule`, run like a user does, against the library and the golden cases.

@@ -4,8 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "daso/base/error.h"
-#include "daso/policy/rotation.h"
-#include "daso/policy/trajectory.h"
+#include "daso/policy/exchange_options.h"
 #include "golden_file.h"
 
 namespace daso {

@@ -6,6 +6,25 @@
 #include "daso/base/error.h"
 
 namespace daso {
+namespace {
+
+EpochTrajectory epoch_of(const Schedule& schedule, Cycle& cycle, const RunPlan& run_plan,
+                         int epoch) {
+  EpochTrajectory done{.plan = schedule.epoch(epoch)};
+  for (std::int64_t batch = 0; batch < run_plan.batches; ++batch) {
+    const StepInfo info = run_plan.at(epoch, batch);
+    const Plan plan = cycle.after_step(schedule, info);
+    if (plan.then == Plan::Then::kNothing) continue;
+    ++done.exchanges;
+    if (plan.then == Plan::Then::kAgree)
+      ++done.agreements;
+    else
+      done.starts.push_back({.step = info.step, .skip = plan.skip});
+  }
+  return done;
+}
+
+}  // namespace
 
 Cycle::Cycle(const CycleOptions& options) : options_(options) {
   require(options_.nodes >= 1, "a world has at least 1 node, got {}", options_.nodes);
@@ -57,6 +76,18 @@ std::optional<Plan::DueMerge> Cycle::take_due_merge(const StepInfo& info) {
   if (!merge_is_due(info, state_.in_flight->started, state_.in_flight->wait)) return {};
   const CycleState::InFlight due = *std::exchange(state_.in_flight, std::nullopt);
   return Plan::DueMerge{.exchange = due.exchange, .staleness = info.step - due.started};
+}
+
+std::vector<EpochTrajectory> trajectory_of(Schedule schedule, Cycle cycle, const RunPlan& run_plan,
+                                           const EpochLoss& loss) {
+  DASO_ASSERT(run_plan.epochs == schedule.epochs());
+  require(run_plan.batches >= 1, "an epoch has at least 1 step, got {}", run_plan.batches);
+  std::vector<EpochTrajectory> epochs;
+  for (int epoch = 0; epoch < schedule.epochs(); ++epoch) {
+    epochs.push_back(epoch_of(schedule, cycle, run_plan, epoch));
+    schedule.end_epoch(epoch, loss(epoch));
+  }
+  return epochs;
 }
 
 }  // namespace daso

@@ -2,13 +2,31 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
+#include <vector>
 
 #include "daso/policy/schedule.h"
 
-// Steps 4 and 5 of algorithm.md 3 as a value: what is due after a step, without doing it. The
-// strategies `daso` and `local` obey it, the simulator and `daso schedule` count it.
+// The folder `policy` decides and does nothing: values that can be computed and tested without
+// ranks, devices or time, and that are equal on all ranks since all compute them from the same
+// input. A RunPlan lists the steps of a run. A Schedule says which phase an epoch belongs to and
+// how often it exchanges. A Cycle, below, combines both into a Plan: what is due after a step
+// (steps 4 and 5 of algorithm.md 3). Strategies carry plans out, the simulator and `daso schedule`
+// count them. ExchangeOptions say what travels, a Preset what a run does where nobody says
+// otherwise.
 namespace daso {
+
+// A new round of `skip` steps begins: the first of the epoch, or the one before is over. The last
+// step of an epoch starts nothing, since the agreement is due.
+constexpr bool starts_at(const StepInfo& info, std::int64_t last_start, std::int64_t skip) {
+  return info.batch != info.last && (info.batch == 0 || info.batch - last_start >= skip);
+}
+
+// Nothing stays in flight across epochs.
+constexpr bool merge_is_due(const StepInfo& info, std::int64_t started, int wait) {
+  return info.step - started == wait || info.batch == info.last;
+}
 
 struct CycleOptions {
   int nodes = 1;              // on one node there is nothing to exchange
@@ -71,5 +89,25 @@ class Cycle {
   CycleOptions options_;
   CycleState state_;
 };
+
+// A whole run as its schedule sees it, without ranks: which epoch does what, and when exchanges
+// start.
+struct EpochTrajectory {
+  struct Start {
+    std::int64_t step = 0;  // of the run
+    std::int64_t skip = 0;  // not cut at the epoch's end
+    bool operator==(const Start&) const = default;
+  };
+  EpochPlan plan;
+  std::vector<Start> starts;
+  std::int64_t exchanges = 0;   // starts and agreement
+  std::int64_t agreements = 0;  // 0 or 1
+};
+
+// Mean training loss of all ranks in an epoch.
+using EpochLoss = std::function<double(int epoch)>;
+
+std::vector<EpochTrajectory> trajectory_of(Schedule schedule, Cycle cycle, const RunPlan& run_plan,
+                                           const EpochLoss& loss);
 
 }  // namespace daso

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daso/policy/exchange_options.h"
 
+#include <algorithm>
+
 #include "daso/base/error.h"
 
 namespace daso {
@@ -34,9 +36,19 @@ std::optional<ExchangeKind> find_exchange_kind(std::string_view name) {
 
 void validate(const ExchangeOptions& options) {
   require(options.kind == ExchangeKind::kSharded || options.wire == Wire::kFp32,
-          "the wire {} needs the exchange sharded: rotating speakers would lose what rounding "
+          "the wire {} needs the exchange sharded: rotating leaders would lose what rounding "
           "leaves over; use sharded, or the wire fp32",
           name_of(options.wire));
+}
+
+std::vector<int> leaders_of(std::int64_t exchange, const std::vector<int>& ranks_per_node) {
+  DASO_ASSERT(exchange >= 0 && !ranks_per_node.empty());
+  const int largest = *std::max_element(ranks_per_node.begin(), ranks_per_node.end());
+  const auto round = static_cast<int>(exchange % largest);
+  std::vector<int> leaders;
+  leaders.reserve(ranks_per_node.size());
+  for (const int ranks : ranks_per_node) leaders.push_back(round % ranks);
+  return leaders;
 }
 
 }  // namespace daso

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string_view>
+#include <vector>
 
 #include "daso/kernels/wire.h"
 
@@ -29,5 +30,10 @@ struct ExchangeOptions {
 
 // Throws ConfigError.
 void validate(const ExchangeOptions& options);
+
+// The rank that leads its node in an exchange with ExchangeKind::kRotating (algorithm.md 6), as
+// local ranks, one per node; ranks_per_node[n] is the number of ranks of node n. All ranks of the
+// largest node lead before one does again; the ranks of a smaller node come round more often.
+std::vector<int> leaders_of(std::int64_t exchange, const std::vector<int>& ranks_per_node);
 
 }  // namespace daso

@@ -2,10 +2,69 @@
 #include "daso/policy/schedule.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "daso/base/error.h"
 
 namespace daso {
+
+const char* name_of(Phase phase) {
+  switch (phase) {
+    case Phase::kWarmup:
+      return "warmup";
+    case Phase::kCycling:
+      return "cycling";
+    case Phase::kCooldown:
+      break;
+  }
+  return "cooldown";
+}
+
+void validate(const Phases& phases) {
+  require(phases.epochs >= 1, "a run has at least 1 epoch, got {}", phases.epochs);
+  require(phases.warmup >= 0, "warm-up takes 0 epochs or more, got {}", phases.warmup);
+  require(phases.cooldown >= 0, "cool-down takes 0 epochs or more, got {}", phases.cooldown);
+}
+
+Phase phase_of(const Phases& phases, int epoch) {
+  if (epoch >= phases.epochs - phases.cooldown) return Phase::kCooldown;
+  return epoch < phases.warmup ? Phase::kWarmup : Phase::kCycling;
+}
+
+void validate(const Cadence& cadence) {
+  require(cadence.skip >= 1, "skip must be at least 1, got {}", cadence.skip);
+  require(cadence.wait >= 1 && cadence.wait <= cadence.skip,
+          "wait must lie in 1 ... skip ({}), got {}: more than one exchange in flight diverges",
+          cadence.skip, cadence.wait);
+}
+
+void validate(const RateOptions& options) {
+  require(options.skip >= 1, "skip must be at least 1, got {}", options.skip);
+  require(std::isfinite(options.alpha) && options.alpha > 0,
+          "alpha must be a learning rate above 0, got {}; the schedule's peak is a good one",
+          options.alpha);
+}
+
+std::int64_t period(const RateOptions& options, const StepInfo& info) {
+  const double next = info.next_rate.value_or(info.rate);
+  require(std::isfinite(info.rate) && std::isfinite(next),
+          "the learning rate of step {} is {} and of the next {}; the rate schedule needs finite "
+          "ones",
+          info.step, info.rate, next);
+  if (next > info.rate) return options.skip;
+  if (info.rate <= 0) return info.last + 1;
+  const double ratio = options.alpha / info.rate;
+  const double steps = std::floor(ratio * ratio);
+  // In double, since to convert a number that does not fit is undefined.
+  if (steps >= static_cast<double>(kEndless)) return kEndless;
+  return std::max<std::int64_t>(options.skip, static_cast<std::int64_t>(steps));
+}
+
+Cadence after_stall(const Cadence& now, const Cadence& initial) {
+  if (now.skip == 1) return initial;
+  return {.skip = std::max(1, now.skip / 2), .wait = std::max(1, now.wait / 2)};
+}
+
 namespace {
 
 constexpr Cadence kNone{.skip = 0, .wait = 0};

@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "daso/policy/cadence.h"
+#include "daso/policy/run_plan.h"
 #include "daso/record/time_budget.h"
 #include "daso/strategy/strategy.h"
 
