@@ -4,6 +4,9 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <numeric>
+#include <thread>
+
 #include "daso/base/error.h"
 #include "daso/comm/ordered_mean.h"
 
@@ -170,6 +173,23 @@ void an_operation_nobody_waits_for_disturbs_nobody(World& world) {
   EXPECT_TRUE(at::equal(sum, at::full({3}, all.size(), at::kFloat)));
 }
 
+void an_operation_is_done_once_all_take_part(World& world) {
+  std::vector<int> ranks(static_cast<std::size_t>(world.size()));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  Communicator& others_may_begin = world.group(ranks, "others may begin");
+  const auto let_begin = [&] { others_may_begin.barrier().wait(world.limit()); };
+  if (world.rank() != 0) let_begin();
+  Pending sum = world.everyone().all_reduce(at::ones({3}), Reduce::kSum);
+  if (world.rank() == 0) {
+    EXPECT_EQ(sum.done(), world.size() == 1);
+    let_begin();
+  }
+  const Deadline deadline(world.limit());
+  while (!sum.done() && !deadline.passed()) std::this_thread::yield();
+  EXPECT_TRUE(sum.done());
+  EXPECT_EQ(std::move(sum).wait(world.limit())[2].item<int>(), world.size());
+}
+
 void groups_of_some_ranks_work_side_by_side(World& world) {
   if (world.size() < 2) return;
   // Even and odd ranks each among themselves, then the node, then everyone.
@@ -266,6 +286,7 @@ const std::vector<Conformance>& conformance_checks() {
       {"MessagesGoRoundTheRing", messages_go_round_the_ring},
       {"SeveralOperationsAreInFlight", several_operations_are_in_flight},
       {"AnOperationNobodyWaitsForDisturbsNobody", an_operation_nobody_waits_for_disturbs_nobody},
+      {"AnOperationIsDoneOnceAllTakePart", an_operation_is_done_once_all_take_part},
       {"GroupsOfSomeRanksWorkSideBySide", groups_of_some_ranks_work_side_by_side},
       {"TensorsThatCannotTravelAreRefused", tensors_that_cannot_travel_are_refused},
       {"OrderedMeanAddsInTheOrderGiven", ordered_mean_adds_in_the_order_given},

@@ -74,11 +74,7 @@ void check_tensor(const char* operation, const at::Tensor& tensor) {
           "{}: tensors of type {} do not travel; use one of float64, float32, bfloat16, float16, "
           "int8, int32, int64",
           operation, c10::toString(tensor.scalar_type()));
-  require(tensor.device().is_cpu(), "{}: the tensor is on {}; it must be on the CPU", operation,
-          tensor.device().str());
-  require(tensor.layout() == at::kStrided && tensor.is_contiguous(),
-          "{}: the tensor of shape [{}] and strides [{}] is not contiguous; pass .contiguous()",
-          operation, fmt::join(tensor.sizes(), ", "), fmt::join(tensor.strides(), ", "));
+  check_memory(operation, tensor);
 }
 
 void check_reduce(const char* operation, const at::Tensor& tensor, Reduce how) {
@@ -105,6 +101,14 @@ void check_output(const char* operation, const at::Tensor& like, const at::Tenso
 }
 
 }  // namespace
+
+void check_memory(const std::string& operation, const at::Tensor& tensor) {
+  require(tensor.device().is_cpu(), "{}: the tensor is on {}; it must be on the CPU", operation,
+          tensor.device().str());
+  require(tensor.layout() == at::kStrided && tensor.is_contiguous(),
+          "{}: the tensor of shape [{}] and strides [{}] is not contiguous; pass .contiguous()",
+          operation, fmt::join(tensor.sizes(), ", "), fmt::join(tensor.strides(), ", "));
+}
 
 Segment segment_of(std::int64_t rows, int ranks, int rank) {
   const std::int64_t piece = (rows + ranks - 1) / ranks;

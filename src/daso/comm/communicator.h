@@ -27,6 +27,10 @@ struct Segment {
 // shorter or empty.
 Segment segment_of(std::int64_t rows, int ranks, int rank);
 
+// Throws ConfigError for a tensor in memory that groups and node links cannot reach: today it must
+// be dense, contiguous and on the CPU. The one place that says so.
+void check_memory(const std::string& operation, const at::Tensor& tensor);
+
 // One group of ranks and what they can do together. All ranks of a group call the same operations
 // in the same order; they complete in any order, in the background. A world of one is a world:
 // every operation is then the identity.

@@ -9,9 +9,8 @@ namespace daso {
 
 Cut::Cut(const char* operation, const at::Tensor& tensor, Slices slices, int ranks)
     : slices_(slices) {
-  require(tensor.defined() && tensor.device().is_cpu() && tensor.layout() == at::kStrided &&
-              tensor.is_contiguous(),
-          "{} inside a node: the tensor must be a contiguous one on the CPU", operation);
+  require(tensor.defined(), "{} inside a node: the tensor is undefined", operation);
+  check_memory(fmt::format("{} inside a node", operation), tensor);
   require(slices.slices >= 1 && slices.first >= 0 && slices.first + slices.slices <= ranks,
           "{} inside a node: {} slices from local rank {} on do not fit a node of {} ranks",
           operation, slices.slices, slices.first, ranks);

@@ -16,7 +16,7 @@ Group::~Group() = default;
 void Group::leak() { static_cast<void>(backend_.release()); }
 
 Pending Group::done(at::Tensor result) {
-  auto operation = std::make_unique<Operation>();
+  auto operation = std::make_unique<BackendOperation>();
   operation->result = std::move(result);
   return Pending(std::move(operation));
 }
@@ -56,7 +56,7 @@ void Group::refuse_if_broken(const Call& call) const {
 
 Pending Group::launch(Call call, at::Tensor result, const Start& start,
                       std::function<void()> finish) {
-  auto operation = std::make_unique<Operation>();
+  auto operation = std::make_unique<BackendOperation>();
   operation->call = std::move(call);
   operation->guard = guard_;
   operation->result = std::move(result);

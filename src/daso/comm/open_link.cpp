@@ -12,9 +12,9 @@ namespace {
 constexpr Seconds kBetweenLooks{0.001};
 
 // How the ranks of a node find out, over the store, whether they can share memory.
-class Agreement {
+class Handshake {
  public:
-  explicit Agreement(const LinkPlan& plan) : plan_(plan), deadline_(plan.limit) {}
+  explicit Handshake(const LinkPlan& plan) : plan_(plan), deadline_(plan.limit) {}
 
   // The shared memory, or on all ranks nothing.
   std::optional<SharedMemory> reach() {
@@ -78,7 +78,7 @@ class Agreement {
 
 std::unique_ptr<NodeLink> open_link(const LinkPlan& plan) {
   if (plan.name.ranks.size() > 1) {
-    if (auto memory = Agreement(plan).reach()) {
+    if (auto memory = Handshake(plan).reach()) {
       return std::make_unique<SharedLink>(std::move(*memory), plan.name, plan.guard);
     }
   }

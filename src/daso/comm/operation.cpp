@@ -43,7 +43,7 @@ void throw_failure(const Call& call, const Failure& failure) {
   throw PeerError(fmt::format("{}: {}{}", call.text(), failure.text, late));
 }
 
-void Operation::follow() {
+void BackendOperation::follow() {
   c10::intrusive_ptr<c10::ivalue::Future> future;
   try {
     future = work->getFuture();
@@ -60,16 +60,24 @@ void Operation::follow() {
   });
 }
 
-void Operation::wait(Seconds limit) {
-  if (!work) return;
+bool BackendOperation::done() {
+  if (!work) return true;
+  if (!end) return work->isCompleted();
+  const Deadline now(Seconds(0));
+  return guard.alarm->wait([this] { return end->reached; }, now) != Alarm::Outcome::kLate;
+}
+
+at::Tensor BackendOperation::wait(Seconds limit) {
+  if (!work) return std::move(result);
   if (const std::exception_ptr error = end ? wait_for_end(limit) : wait_inside(limit)) {
     // The backend knows that something broke, seldom who did it.
     throw_failure(call, guard.lookout->ring(fmt::format("failed ({})", reason_of(error))));
   }
   if (finish) finish();
+  return std::move(result);
 }
 
-std::exception_ptr Operation::wait_for_end(Seconds limit) {
+std::exception_ptr BackendOperation::wait_for_end(Seconds limit) {
   switch (guard.alarm->wait([this] { return end->reached; }, Deadline(limit))) {
     case Alarm::Outcome::kDone:
       return end->error;
@@ -81,7 +89,7 @@ std::exception_ptr Operation::wait_for_end(Seconds limit) {
   return std::make_exception_ptr(PeerError(fmt::format("not done within {} s", limit.count())));
 }
 
-std::exception_ptr Operation::wait_inside(Seconds limit) {
+std::exception_ptr BackendOperation::wait_inside(Seconds limit) {
   const std::int64_t ticket = guard.alarm->on_raise([work = work] { work->abort(); });
   std::exception_ptr error;
   bool whole = false;

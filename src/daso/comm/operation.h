@@ -11,6 +11,7 @@
 
 #include "daso/comm/alarm.h"
 #include "daso/comm/lookout.h"
+#include "daso/comm/pending.h"
 
 namespace c10d {
 class Work;
@@ -33,8 +34,9 @@ struct Guard {
   std::shared_ptr<Lookout> lookout;
 };
 
-// One operation in flight, between a Communicator that started it and a Pending that waits for it.
-struct Operation {
+// One operation of a c10d backend in flight, between a Group that started it and a Pending that
+// waits for it.
+struct BackendOperation final : Operation {
   // Set from a thread of the backend when the work ends; outlives the operation if nobody waited.
   struct End {
     bool reached = false;
@@ -51,7 +53,8 @@ struct Operation {
   // Follows the work to its end. Gloo's send and receive have no way to tell: then `end` stays
   // null.
   void follow();
-  void wait(Seconds limit);
+  bool done() override;
+  at::Tensor wait(Seconds limit) override;
 
  private:
   std::exception_ptr wait_for_end(Seconds limit);

@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daso/comm/pending.h"
 
-#include <torch/csrc/distributed/c10d/Work.hpp>
-
 #include "daso/base/error.h"
-#include "daso/comm/operation.h"
 
 namespace daso {
 
@@ -13,11 +10,15 @@ Pending::Pending(Pending&&) noexcept = default;
 Pending& Pending::operator=(Pending&&) noexcept = default;
 Pending::~Pending() = default;
 
+bool Pending::done() const {
+  DASO_ASSERT(operation_ != nullptr);  // waited for already
+  return operation_->done();
+}
+
 at::Tensor Pending::wait(Seconds limit) && {
   DASO_ASSERT(operation_ != nullptr);  // waited for already
   const std::unique_ptr<Operation> operation = std::move(operation_);
-  operation->wait(limit);
-  return std::move(operation->result);
+  return operation->wait(limit);
 }
 
 }  // namespace daso
