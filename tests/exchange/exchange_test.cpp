@@ -9,7 +9,6 @@
 #include <atomic>
 
 #include "daso/exchange/agreement.h"
-#include "daso/exchange/pieces.h"
 #include "daso/kernels/merge.h"
 #include "daso/optim/sgd.h"
 #include "daso/tensor/large_tensor.h"
@@ -62,7 +61,7 @@ TEST(Exchange, AllocatesNothingAfterTheFirst) {
     run_ranks({.ranks = 4, .nodes = {"a", "a", "b", "b"}}, [&](World& world) {
       const FlatModel model(torch::nn::Linear(100, 77).ptr());
       const Leaders leaders(world, options.kind, "exchange");
-      Exchange exchange(world, model, leaders, options);
+      Exchange exchange(world, model, leaders, options, make_outer_rule(options.merge));
       world.everyone().broadcast(model.parameters(), 0).wait(world.limit());
       exchange.set_anchor();
       const auto round = [&](std::int64_t number) {
@@ -70,7 +69,7 @@ TEST(Exchange, AllocatesNothingAfterTheFirst) {
         exchange.merge(1);
       };
       round(0);
-      round(1);  // rotating: the other speaker's first
+      round(1);  // rotating: the other leader's first
       world.everyone().barrier().wait(world.limit());
       const int before = counted.counting.count();
       world.everyone().barrier().wait(world.limit());
@@ -80,27 +79,6 @@ TEST(Exchange, AllocatesNothingAfterTheFirst) {
       EXPECT_GT(before, 0);
     });
   }
-}
-
-TEST(Pieces, CoverAllRowsAndDivideByTheNodes) {
-  for (const int nodes : {1, 2, 3, 7, 16}) {
-    for (const std::int64_t rows : {0, 1, 5, 127, 128, 129, 500, 1174, 5000, 99'999}) {
-      const std::vector<Segment> pieces = pieces_of(rows, nodes);
-      ASSERT_FALSE(pieces.empty());
-      ASSERT_LE(pieces.size(), static_cast<std::size_t>(kMostPieces));
-      std::int64_t next = 0;
-      for (const Segment& piece : pieces) {
-        EXPECT_EQ(piece.begin, next);
-        EXPECT_EQ(piece.begin % nodes, 0);
-        EXPECT_TRUE(piece.length() > 0 || rows == 0);
-        next = piece.end;
-      }
-      EXPECT_EQ(next, rows);
-    }
-  }
-  EXPECT_EQ(pieces_of(127, 1).size(), 1U);  // small ones are not cut
-  EXPECT_EQ(pieces_of(128, 1).size(), 2U);
-  EXPECT_EQ(pieces_of(5000, 4).size(), 8U);
 }
 
 using Floats = std::vector<float>;
@@ -188,7 +166,7 @@ TEST(Exchange, PiecesChangeNoBits) {
         world.everyone().broadcast(model.parameters(), 0).wait(world.limit());
         Sgd optimizer(model, {});
         const Leaders leaders(world, options.kind, "exchange");
-        Exchange exchange(world, model, leaders, options);
+        Exchange exchange(world, model, leaders, options, make_outer_rule(options.merge));
         Agreement agreement(world, model, optimizer, leaders);
         exchange.set_anchor();
         const std::span<float> own = floats(model.parameters());
@@ -216,6 +194,31 @@ TEST(Exchange, PiecesChangeNoBits) {
       });
     }
   }
+}
+
+// What lets an exchange be given up: until its merge, parameters and residuals stay as they are.
+TEST(Exchange, OnlyItsMergeChangesWhatIsKept) {
+  const ExchangeOptions options{.wire = Wire::kInt4};
+  run_ranks({.ranks = 2, .nodes = {"a", "b"}}, [&](World& world) {
+    const FlatModel model(torch::nn::Linear(100, 77).ptr());
+    world.everyone().broadcast(model.parameters(), 0).wait(world.limit());
+    const Leaders leaders(world, options.kind, "exchange");
+    Exchange exchange(world, model, leaders, options, make_outer_rule(options.merge));
+    exchange.set_anchor();
+    model.parameters().add_(progress(world.node(), 0, model.parameters().numel()));
+    const at::Tensor parameters = model.parameters().clone();
+    exchange.start(0);
+    const State in_flight = exchange.state();  // waits for the answer
+    EXPECT_TRUE(at::equal(model.parameters(), parameters));
+    const at::Tensor residual = at::cat(exchange.residuals());
+    EXPECT_EQ(residual.abs().sum().item<float>(), 0);
+    exchange.merge(1);
+    EXPECT_FALSE(at::equal(model.parameters(), parameters));
+    const at::Tensor merged = at::cat(exchange.residuals());
+    EXPECT_GT(merged.abs().sum().item<float>(), 0);
+    EXPECT_TRUE(
+        at::equal(merged, tensor_in(in_flight, "exchange.rest").narrow(0, 0, merged.size(0))));
+  });
 }
 
 }  // namespace

@@ -143,7 +143,7 @@ TEST(GradientSync, OfANodeLeavesOtherNodesAlone) {
     loss(*module, world.rank(), 0).backward();
     sync.finish();
     EXPECT_EQ(at::allclose(flat.gradients(), of_first_two, 1e-5, 1e-6), world.node() == 0);
-    EXPECT_EQ(sync.bytes_between_nodes(), 0);
+    EXPECT_EQ(sync.costs().bytes_between_nodes, 0);
   });
 }
 
@@ -182,7 +182,7 @@ TEST(GradientSync, NoticesGradientsThatLeftTheFlatTensor) {
   EXPECT_THROW(sync.finish(), Error);
 }
 
-// What loss scaling residuals on: ranks that share a mean see alike whether it is finite.
+// What loss scaling rests on: ranks that share a mean see alike whether it is finite.
 TEST(GradientSync, MakesTheMeanNonFiniteOnAllWithinReach) {
   for (const Reach reach : {Reach::kNode, Reach::kWorld}) {
     run_ranks({.ranks = 4, .nodes = {"a", "a", "b", "b"}}, [&](World& world) {

@@ -3,6 +3,7 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "daso/base/error.h"
@@ -36,14 +37,21 @@ void take_residual(float* residual, float* sum, std::int64_t elements) {
   }
 }
 
-std::int64_t elements_per_row(const at::Tensor& tensor) {
-  return tensor.size(0) == 0 ? 0 : tensor.numel() / tensor.size(0);
-}
-
 }  // namespace
 
+void mean_in_order(const std::vector<Share>& shares, const at::Tensor& received,
+                   const at::Tensor& mean, const at::Tensor& residual) {
+  DASO_ASSERT(received.numel() == static_cast<std::int64_t>(shares.size()) * mean.numel());
+  add_in_order(received.const_data_ptr<float>(), shares, mean.mutable_data_ptr<float>(),
+               mean.numel());
+  if (!residual.defined()) return;
+  DASO_ASSERT(residual.numel() <= mean.numel());
+  take_residual(residual.mutable_data_ptr<float>(), mean.mutable_data_ptr<float>(),
+                residual.numel());
+}
+
 OrderedMean::OrderedMean(Communicator& group, std::vector<Share> shares)
-    : group_(group), shares_(std::move(shares)), spread_(group) {
+    : shares_(std::move(shares)), reduce_(group) {
   std::vector<bool> counted(static_cast<std::size_t>(group.size()));
   for (const Share& share : shares_) counted.at(static_cast<std::size_t>(share.rank)) = true;
   require(static_cast<int>(shares_.size()) == group.size() &&
@@ -53,62 +61,14 @@ OrderedMean::OrderedMean(Communicator& group, std::vector<Share> shares)
 }
 
 void OrderedMean::operator()(const at::Tensor& tensor, Seconds limit, const at::Tensor& residual) {
-  const Deadline deadline(limit);
-  start(tensor);
-  turn(deadline.left(), residual);
-  finish(deadline.left());
-}
-
-void OrderedMean::start(const at::Tensor& tensor) {
-  DASO_ASSERT(!pending_);
   require(tensor.scalar_type() == at::kFloat && tensor.is_contiguous() && tensor.dim() >= 1,
           "the ordered mean wants a contiguous float32 tensor with rows");
-  const std::int64_t rows = tensor.size(0);
-  const std::int64_t even = segment_of(rows, group_.size(), 0).length() * group_.size();
-  tensor_ = tensor;
-  whole_ = tensor;
-  if (even != rows) {
-    whole_ = room(padded_, even, tensor);
-    whole_.narrow(0, 0, rows).copy_(tensor);
-  }
-  pending_ = group_.all_to_all(whole_, room(received_, even, tensor));
-}
-
-void OrderedMean::turn(Seconds limit, const at::Tensor& residual) {
-  const at::Tensor received = (*std::exchange(pending_, std::nullopt)).wait(limit);
-  const at::Tensor sum = room(sum_, whole_.size(0) / group_.size(), tensor_);
-  add_in_order(received.const_data_ptr<float>(), shares_, sum.mutable_data_ptr<float>(),
-               sum.numel());
-  if (residual.defined()) {
-    DASO_ASSERT(residual.numel() ==
-                segment_of(tensor_.size(0), group_.size(), group_.rank()).length() *
-                    elements_per_row(tensor_));
-    take_residual(residual.mutable_data_ptr<float>(), sum.mutable_data_ptr<float>(),
-                  residual.numel());
-  }
-  pending_ = spread_(sum, whole_);
-}
-
-void OrderedMean::finish(Seconds limit) {
-  (*std::exchange(pending_, std::nullopt)).wait(limit);
-  const std::int64_t rows = tensor_.size(0);
-  if (whole_.size(0) != rows) tensor_.copy_(whole_.narrow(0, 0, rows));
-}
-
-std::int64_t OrderedMean::bytes_sent(const at::Tensor& tensor) const {
-  if (group_.size() == 1) return 0;
-  const std::int64_t piece = segment_of(tensor.size(0), group_.size(), 0).length();
-  // A segment to each of the others, then the own one to each of them.
-  return 2 * (group_.size() - 1) * piece * elements_per_row(tensor) *
-         static_cast<std::int64_t>(sizeof(float));
-}
-
-at::Tensor OrderedMean::room(at::Tensor& kept, std::int64_t rows, const at::Tensor& like) {
-  std::vector<std::int64_t> sizes = like.sizes().vec();
-  sizes[0] = rows;
-  const std::int64_t elements = c10::multiply_integers(sizes);
-  if (!kept.defined() || kept.numel() < elements) kept = at::zeros({elements}, like.options());
-  return kept.narrow(0, 0, elements).view(sizes);
+  const Deadline deadline(limit);
+  reduce_.send(tensor, tensor);
+  reduce_.answer([&](const at::Tensor& received,
+                     const at::Tensor& mean) { mean_in_order(shares_, received, mean, residual); },
+                 deadline.left());
+  reduce_.receive(deadline.left());
 }
 
 }  // namespace daso

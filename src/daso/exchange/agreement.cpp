@@ -14,7 +14,7 @@ Agreement::Agreement(World& world, FlatModel& model, Optimizer& optimizer, const
     : world_(world),
       model_(model),
       optimizer_(optimizer),
-      mean_(world, leaders),
+      mean_(world, world.node_link(leaders.name()), leaders, /*ahead=*/kMostPieces),
       worker_("agreement") {}
 
 void Agreement::agree(std::int64_t exchange, const std::vector<at::Tensor>& residuals) {
@@ -25,14 +25,14 @@ void Agreement::agree(std::int64_t exchange, const std::vector<at::Tensor>& resi
   std::vector<at::Tensor> parts = moments;
   parts.push_back(model_.parameters());
   optimizer_.set_steps(refuse_non_finite(exchange, parts));
-  mean_(model_.parameters(), exchange, residuals);
+  mean_.average_of_nodes(model_.parameters(), exchange, residuals);
   blocking_seconds_ += since(begun).count();
   bytes_between_nodes_ = mean_.bytes_between_nodes();
   if (moments.empty()) return;
   unsettled_ = exchange;
   worker_.post([this, moments, exchange] {
     const Span span(world_.timeline(), Track::kExchange, "optimizer state", exchange);
-    for (const at::Tensor& moment : moments) mean_(moment, exchange);
+    for (const at::Tensor& moment : moments) mean_.average_of_nodes(moment, exchange);
   });
 }
 
@@ -48,13 +48,19 @@ void Agreement::settle() {
   bytes_between_nodes_ = mean_.bytes_between_nodes();
 }
 
+Costs Agreement::costs() const {
+  return {.wait_seconds = wait_seconds_,
+          .communication_seconds = blocking_seconds_ + background_seconds_,
+          .bytes_between_nodes = bytes_between_nodes_};
+}
+
 void Agreement::average_parameters(std::int64_t exchange) {
   settle();
   const TimedSpan wait(world_.timeline(), Track::kWaiting, "blocking average", exchange,
                        wait_seconds_);
   const auto begun = Clock::now();
   refuse_non_finite(exchange, {model_.parameters()});
-  mean_(model_.parameters(), exchange);
+  mean_.average_of_nodes(model_.parameters(), exchange);
   blocking_seconds_ += since(begun).count();
   bytes_between_nodes_ = mean_.bytes_between_nodes();
 }

@@ -3,14 +3,15 @@
 
 #include "daso/base/worker.h"
 #include "daso/comm/world.h"
-#include "daso/exchange/nodes_mean.h"
+#include "daso/exchange/hierarchical_mean.h"
 #include "daso/optim/optimizer.h"
 #include "daso/tensor/flat_model.h"
 
 namespace daso {
 
-// The blocking means of algorithm.md 3, in fp32 whatever the wire. Nobody needs the optimizer's
-// state before its next step, so that part of an agreement travels in the background until then.
+// The blocking means over the nodes of algorithm.md 3, in fp32 whatever the wire. Nobody needs the
+// optimizer's state before its next step, so that part of an agreement travels in the background
+// until then.
 class Agreement {
  public:
   // All is borrowed.
@@ -25,10 +26,8 @@ class Agreement {
   // Parameters alone.
   void average_parameters(std::int64_t exchange);
 
-  double wait_seconds() const { return wait_seconds_; }
   // Waited for or not, up to the last settle().
-  double busy_seconds() const { return blocking_seconds_ + background_seconds_; }
-  std::int64_t bytes_between_nodes() const { return bytes_between_nodes_; }  // up to it as well
+  Costs costs() const;
 
  private:
   static constexpr std::int64_t kNothing = -1;
@@ -39,7 +38,7 @@ class Agreement {
   World& world_;
   FlatModel& model_;
   Optimizer& optimizer_;
-  NodesMean mean_;
+  HierarchicalMean mean_;
   std::int64_t unsettled_ = kNothing;  // the agreement whose optimizer state is on its way
   double wait_seconds_ = 0;
   double blocking_seconds_ = 0;

@@ -5,37 +5,93 @@
 
 #include <algorithm>
 #include <bit>
+#include <optional>
 
+#include "daso/base/error.h"
 #include "daso/kernels/digest.h"
+#include "daso/tensor/large_tensor.h"
 
 namespace daso {
+namespace {
 
-at::Tensor digests_by_tensor(const std::vector<FlatSpan>& spans, std::span<const float> values,
-                             std::int64_t begin) {
-  const std::int64_t end = begin + static_cast<std::int64_t>(values.size());
+// The digest of each tensor's part in `part`: [tensors], int64.
+at::Tensor digests_by_tensor(const std::vector<FlatSpan>& spans, const FlatPart& part) {
+  const std::int64_t end = part.begin + static_cast<std::int64_t>(part.values.size());
   at::Tensor digests = at::zeros({static_cast<std::int64_t>(spans.size())}, at::kLong);
   for (std::size_t i = 0; i < spans.size(); ++i) {
-    const std::int64_t from = std::max(spans[i].offset, begin);
+    const std::int64_t from = std::max(spans[i].offset, part.begin);
     const std::int64_t to = std::min(spans[i].offset + spans[i].elements, end);
     if (from >= to) continue;
-    const auto part =
-        values.subspan(static_cast<std::size_t>(from - begin), static_cast<std::size_t>(to - from));
-    digests[static_cast<std::int64_t>(i)] = std::bit_cast<std::int64_t>(digest_of(part));
+    digests[static_cast<std::int64_t>(i)] = digest(part.values.subspan(
+        static_cast<std::size_t>(from - part.begin), static_cast<std::size_t>(to - from)));
   }
   return digests;
 }
 
-std::optional<CopyDifference> first_difference(const std::vector<FlatSpan>& spans,
-                                               const at::Tensor& digests) {
+struct CopyDifference {
+  std::int64_t copy = 1;  // differs from the first
+  std::string tensor = "the padding";
+};
+
+// `digests` is [copies, tensors], and the copies are known to differ.
+CopyDifference first_difference(const std::vector<FlatSpan>& spans, const at::Tensor& digests) {
   const auto all = digests.accessor<std::int64_t, 2>();
   for (std::int64_t tensor = 0; tensor < digests.size(1); ++tensor) {
     for (std::int64_t copy = 1; copy < digests.size(0); ++copy) {
       if (all[copy][tensor] != all[0][tensor]) {
-        return CopyDifference{copy, spans[static_cast<std::size_t>(tensor)].name};
+        return {copy, spans[static_cast<std::size_t>(tensor)].name};
       }
     }
   }
-  return std::nullopt;
+  return {};
+}
+
+}  // namespace
+
+std::int64_t digest(std::span<const float> values) {
+  return std::bit_cast<std::int64_t>(digest_of(values));
+}
+
+void check_equal_in_node(const World& world, NodeLink& node, const FlatModel& model,
+                         const at::Tensor& parameters, std::int64_t exchange) {
+  if (node.size() == 1) return;
+  const Slices by_rank{.slices = node.size()};
+  const at::Tensor digests = at::zeros({node.size()}, at::kLong);
+  digests[node.rank()] = digest(floats(parameters));
+  node.gather(digests, by_rank, world.limit());
+  const auto each = digests.accessor<std::int64_t, 1>();
+  bool equal = true;
+  for (int rank = 1; rank < node.size(); ++rank) equal = equal && each[rank] == each[0];
+  if (equal) return;
+  const std::vector<FlatSpan>& spans = model.parameter_spans();
+  const at::Tensor by_tensor =
+      at::zeros({node.size(), static_cast<std::int64_t>(spans.size())}, at::kLong);
+  by_tensor[node.rank()].copy_(digests_by_tensor(spans, {.values = floats(parameters)}));
+  node.gather(by_tensor, by_rank, world.limit());
+  const CopyDifference difference = first_difference(spans, by_tensor);
+  const std::vector<int>& ranks = world.topology().ranks_of(world.node());
+  throw Error(fmt::format(
+      "exchange {}: the parameters of node {} are not the same on all its ranks, though they got "
+      "the same gradients: '{}' on rank {} differs from that on rank {}",
+      exchange, world.topology().name_of(world.node()), difference.tensor,
+      ranks[static_cast<std::size_t>(difference.copy)], ranks[0]));
+}
+
+void throw_unequal_anchors(const World& world, Communicator& peers, const FlatModel& model,
+                           const FlatPart& own, std::int64_t exchange) {
+  const std::vector<FlatSpan>& spans = model.parameter_spans();
+  const at::Tensor by_tensor =
+      at::zeros({peers.size(), static_cast<std::int64_t>(spans.size())}, at::kLong);
+  peers.all_gather(digests_by_tensor(spans, own).view({1, -1}), by_tensor).wait(world.limit());
+  const CopyDifference difference = first_difference(spans, by_tensor);
+  const Topology& topology = world.topology();
+  const auto node_of = [&](std::int64_t peer) {
+    return topology.name_of(topology.node_of(peers.world_ranks()[static_cast<std::size_t>(peer)]));
+  };
+  throw Error(fmt::format(
+      "exchange {}: the nodes' copies of the anchor are not the same: '{}' on node {} differs from "
+      "that on node {}",
+      exchange, difference.tensor, node_of(difference.copy), node_of(0)));
 }
 
 }  // namespace daso

@@ -1,29 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <ATen/core/TensorBody.h>
-
-#include <optional>
 #include <span>
-#include <vector>
 
+#include "daso/comm/world.h"
 #include "daso/tensor/flat_model.h"
 
-// Finding the tensor in which copies of a model differ that should be equal.
+// Copies of a model that should be equal, and are compared by digests in every exchange: those of
+// the parameters on the ranks of a node, and those of the anchor on all nodes. Where they differ,
+// the error names the first tensor that does.
 namespace daso {
 
-// The digest of each tensor's part in `values`, which are the elements of the flat layout from
-// `begin` on: [tensors], int64.
-at::Tensor digests_by_tensor(const std::vector<FlatSpan>& spans, std::span<const float> values,
-                             std::int64_t begin);
+// Of all elements.
+std::int64_t digest(std::span<const float> values);
 
-struct CopyDifference {
-  std::int64_t copy = 0;  // differs from the first
-  std::string tensor;
+// Collective over the node: throws Error if the ranks hold different `parameters`, which have the
+// layout of the model.
+void check_equal_in_node(const World& world, NodeLink& node, const FlatModel& model,
+                         const at::Tensor& parameters, std::int64_t exchange);
+
+// A part of the layout, from element `begin` on.
+struct FlatPart {
+  std::span<const float> values;
+  std::int64_t begin = 0;
 };
 
-// `digests` is [copies, tensors].
-std::optional<CopyDifference> first_difference(const std::vector<FlatSpan>& spans,
-                                               const at::Tensor& digests);
+// Collective over the peers, once digests of their parts have turned out to differ.
+[[noreturn]] void throw_unequal_anchors(const World& world, Communicator& peers,
+                                        const FlatModel& model, const FlatPart& own,
+                                        std::int64_t exchange);
 
 }  // namespace daso

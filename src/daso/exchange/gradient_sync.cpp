@@ -3,22 +3,15 @@
 
 #include <ATen/ATen.h>
 
-#include <algorithm>
-
 #include "daso/base/error.h"
-#include "daso/comm/peers.h"
 #include "daso/tensor/large_tensor.h"
 
 namespace daso {
 namespace {
 
-// Enough pieces that sending them there and back overlaps, but none so small that the way there
-// counts more than what travels.
-std::int64_t piece_elements(std::int64_t model, std::int64_t bucket) {
-  constexpr std::int64_t kPieces = 40;
-  constexpr std::int64_t kLeast = 1 << 14;  // 64 KB
-  return std::min(std::max(model / kPieces, kLeast), std::max(bucket, kLeast));
-}
+// Of a bucket: so many pieces are sent before the oldest is answered, and so many are answered
+// before the oldest is received.
+constexpr std::size_t kPiecesAhead = 4;
 
 }  // namespace
 
@@ -27,18 +20,13 @@ GradientSync::GradientSync(World& world, FlatModel& model, const GradientSyncOpt
       model_(model),
       node_(world.node_link("gradients")),
       finite_(options.finite),
-      slices_(world.topology().smallest_node()),
-      piece_elements_(piece_elements(model.gradients().numel(), options.bucket_elements)),
+      piece_elements_(gradient_piece(model.gradients().numel(), options.bucket_elements)),
       watch_(model, cut_buckets(model.parameter_spans(), options.bucket_elements),
              [this](std::size_t bucket) { worker_.post([this, bucket] { average(bucket); }); }),
       worker_("gradients") {
-  const int nodes = world.topology().nodes();
-  if (options.farthest == Reach::kNode || nodes == 1 || world.local_rank() >= slices_) return;
-  const std::vector<int> leaders(static_cast<std::size_t>(nodes), world.local_rank());
-  const Peers peers = peers_of(world, leaders, "gradients between nodes");
-  for (Flight& flight : flights_) {
-    flight.mean = std::make_unique<OrderedMean>(*peers.group, peers.shares);
-  }
+  if (options.farthest == Reach::kNode || world.topology().nodes() == 1) return;
+  leaders_.emplace(world, ExchangeKind::kSharded, "gradients between nodes");
+  world_mean_.emplace(world, node_, *leaders_, kPiecesAhead);
 }
 
 void GradientSync::begin(Reach reach, std::int64_t step) {
@@ -49,13 +37,19 @@ void GradientSync::begin(Reach reach, std::int64_t step) {
 
 void GradientSync::finish() {
   watch_.flush();
-  worker_.post([this] { land_all(); });
+  if (world_mean_) worker_.post([this] { world_mean_->finish(); });
   {
     const TimedSpan wait(world_.timeline(), Track::kWaiting, "gradients", step_, wait_seconds_);
     worker_.wait();
   }
   busy_seconds_ = worker_.busy_seconds();
   model_.check();
+}
+
+Costs GradientSync::costs() const {
+  return {.wait_seconds = wait_seconds_,
+          .communication_seconds = busy_seconds_,
+          .bytes_between_nodes = world_mean_ ? world_mean_->bytes_between_nodes() : 0};
 }
 
 void GradientSync::average(std::size_t number) {
@@ -65,62 +59,28 @@ void GradientSync::average(std::size_t number) {
   // Nothing else touches this part of the flat gradients until finish().
   const at::Tensor gradients =
       model_.gradients().narrow(0, bucket.begin, bucket.end - bucket.begin);
-  if (reach_ == Reach::kNode || world_.topology().nodes() == 1) {
-    const Span span(world_.timeline(), Track::kBuckets, "bucket",
-                    static_cast<std::int64_t>(number));
-    average_over_node(gradients);
-  } else {
-    const std::int64_t all = gradients.numel();
-    for (std::int64_t begin = 0; begin < all; begin += piece_elements_) {
-      launch(number, gradients.narrow(0, begin, std::min(piece_elements_, all - begin)));
-    }
+  if (reach_ == Reach::kWorld && world_mean_) {
+    average_over_world(number, gradients);
+    return;
   }
-}
-
-void GradientSync::average_over_node(const at::Tensor& gradients) {
+  const Span span(world_.timeline(), Track::kBuckets, "bucket", static_cast<std::int64_t>(number));
   const Slices slices{.slices = node_.size()};
   node_.reduce(gradients, slices, world_.limit());
   node_.gather(gradients, slices, world_.limit());
 }
 
-void GradientSync::launch(std::size_t bucket, const at::Tensor& gradients) {
-  Flight& flight = flights_[launched_++ % kFlights];
-  flight.bucket = bucket;
-  flight.begin = Clock::now();
-  flight.gradients = gradients;
-  node_.reduce(gradients, {.slices = slices_}, world_.limit());
-  if (flight.mean) {
-    const Segment own = segment_of(gradients.size(0), slices_, node_.rank());
-    flight.slice = gradients.narrow(0, own.begin, own.length());
-    flight.mean->start(flight.slice);
-    bytes_between_nodes_ += flight.mean->bytes_sent(flight.slice);
+void GradientSync::average_over_world(std::size_t bucket, const at::Tensor& gradients) {
+  for (const Segment& piece : cut_in_pieces(gradients.size(0), piece_elements_)) {
+    const auto show = [this, bucket, begin = Clock::now()] {
+      if (!world_.timeline().recording()) return;
+      world_.timeline().add({.name = "bucket",
+                             .track = Track::kBuckets,
+                             .number = static_cast<std::int64_t>(bucket),
+                             .begin = begin,
+                             .end = Clock::now()});
+    };
+    world_mean_->start_average_of_ranks(gradients.narrow(0, piece.begin, piece.length()), show);
   }
-  // Older ones turn while this one is on its way, and still older ones land.
-  if (launched_ - turned_ > kAhead) turn();
-  if (turned_ - landed_ > kAhead) land();
-}
-
-void GradientSync::turn() {
-  Flight& flight = flights_[turned_++ % kFlights];
-  if (flight.mean) flight.mean->turn(world_.limit());
-}
-
-void GradientSync::land() {
-  Flight& flight = flights_[landed_++ % kFlights];
-  if (flight.mean) flight.mean->finish(world_.limit());
-  node_.gather(flight.gradients, {.slices = slices_}, world_.limit());
-  if (!world_.timeline().recording()) return;
-  world_.timeline().add({.name = "bucket",
-                         .track = Track::kBuckets,
-                         .number = static_cast<std::int64_t>(flight.bucket),
-                         .begin = flight.begin,
-                         .end = Clock::now()});
-}
-
-void GradientSync::land_all() {
-  while (turned_ < launched_) turn();
-  while (landed_ < launched_) land();
-  launched_ = turned_ = landed_ = 0;
 }
 
 // Before anything is averaged: afterwards every rank has it, and nobody knows whose it was.

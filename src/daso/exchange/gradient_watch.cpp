@@ -11,6 +11,22 @@
 
 namespace daso {
 
+std::vector<Bucket> cut_buckets(const std::vector<FlatSpan>& spans, std::int64_t cap_elements) {
+  require(cap_elements >= 1, "a bucket must have room for at least 1 element, got {}",
+          cap_elements);
+  std::vector<Bucket> buckets;
+  for (std::size_t i = 0; i < spans.size(); ++i) {
+    const std::int64_t end = spans[i].offset + spans[i].elements;
+    if (!buckets.empty() && end - buckets.back().begin <= cap_elements) {
+      ++buckets.back().spans;
+      buckets.back().end = end;
+    } else {
+      buckets.push_back({i, 1, spans[i].offset, end});
+    }
+  }
+  return buckets;
+}
+
 GradientWatch::GradientWatch(const FlatModel& model, std::vector<Bucket> buckets, OnReady on_ready)
     : buckets_(std::move(buckets)), on_ready_(std::move(on_ready)), missing_(buckets_.size()) {
   const std::size_t spans = model.parameter_spans().size();

@@ -1,74 +1,94 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <optional>
+
+#include "daso/exchange/agreement.h"
 #include "daso/exchange/exchange.h"
-#include "daso/strategy/phased_strategy.h"
+#include "daso/strategy/parts.h"
 
 namespace daso {
 namespace {
 
 // Parameters are exchanged in the background and merged late (algorithm.md 3, steps 4 and 5).
-class Daso : public PhasedStrategy {
+class Daso final : public Strategy {
  public:
-  explicit Daso(const StrategyParts& parts) : PhasedStrategy(parts, /*in_background=*/true) {
-    if (several_nodes()) {
-      exchange_.emplace(parts.world, parts.model, leaders(), parts.options.exchange);
-    }
+  explicit Daso(const StrategySetup& setup)
+      : gradients_(setup.world, setup.model, gradients_up_to(Reach::kWorld, setup.options)),
+        means_(setup.world, setup.model, Reach::kWorld),
+        pacing_(setup.world, setup.options.schedule, /*in_background=*/true),
+        leaders_(setup.world, setup.options.exchange.kind, "exchange"),
+        agreement_(setup.world, setup.model, setup.optimizer, leaders_) {
+    if (setup.world.topology().nodes() == 1) return;
+    const ExchangeOptions& options = setup.options.exchange;
+    exchange_.emplace(setup.world, setup.model, leaders_, options, make_outer_rule(options.merge));
   }
 
   void begin_backward(const StepInfo& info) override {
-    // Before the first step of cycling all ranks are equal.
-    if (exchange_ && info.batch == 0 && reach(info) == Reach::kNode) exchange_->set_anchor();
-    PhasedStrategy::begin_backward(info);
+    const Reach reach = pacing_.reach(info);
+    // Before the first step of a cycling epoch all ranks are equal.
+    if (exchange_ && info.batch == 0 && reach == Reach::kNode) exchange_->set_anchor();
+    gradients_.begin(reach, info.step);
+  }
+
+  void before_step() override {
+    gradients_.finish();
+    agreement_.settle();
   }
 
   StrategyEvents after_step(const StepInfo& info) override {
     if (exchange_) exchange_->check();
-    return PhasedStrategy::after_step(info);
+    const Plan plan = pacing_.after_step(info);
+    if (plan.merge) exchange_->merge(plan.merge->staleness);
+    if (plan.then == Plan::Then::kStart) exchange_->start(plan.exchange);
+    if (plan.then == Plan::Then::kAgree) agreement_.agree(plan.exchange, exchange_->residuals());
+    if (info.batch == info.last) means_.average_buffers();
+    return events_of(plan);
   }
 
+  double end_epoch(int epoch, double loss) override {
+    const double mean = means_.mean_loss(epoch, loss);
+    pacing_.end_epoch(epoch, mean);
+    return mean;
+  }
+
+  void average_buffers() override { means_.average_buffers(); }
+  void settle() override { agreement_.settle(); }
+
   State state() override {
-    State state = PhasedStrategy::state();
-    if (exchange_) state.merge(exchange_->state(in_flight()));
+    agreement_.settle();
+    State state = pacing_.state();
+    if (exchange_) state.merge(exchange_->state());
     return state;
   }
 
   void load_state(const State& state) override {
-    PhasedStrategy::load_state(state);
-    // None where another number of ranks goes on from an epoch's end: the anchor is set anew then.
-    if (exchange_ && state.contains("exchange.anchor")) {
-      exchange_->load_state(state, in_flight());
-    }
+    pacing_.load_state(state);
+    if (exchange_) exchange_->load_state(state);
   }
 
   Costs costs() const override {
-    Costs costs = PhasedStrategy::costs();
-    if (!exchange_) return costs;
-    costs.wait_seconds += exchange_->wait_seconds();
-    costs.communication_seconds += exchange_->busy_seconds();
-    costs.bytes_between_nodes += exchange_->bytes_between_nodes();
-    return costs;
+    const Costs blocking = gradients_.costs() + means_.costs() + agreement_.costs();
+    return exchange_ ? blocking + exchange_->costs() : blocking;
   }
 
   StrategyStatus status() const override {
-    StrategyStatus status = PhasedStrategy::status();
+    StrategyStatus status = pacing_.status();
     if (exchange_) status.distance = exchange_->distance();
     return status;
   }
 
- protected:
-  void obey(const Plan& plan) override {
-    if (plan.merge) exchange_->merge(plan.merge->staleness);
-    if (plan.then == Plan::Then::kStart) exchange_->start(plan.exchange);
-    if (plan.then == Plan::Then::kAgree) agreement().agree(plan.exchange, exchange_->residuals());
-  }
-
  private:
+  GradientSync gradients_;
+  EpochMeans means_;
+  Pacing pacing_;
+  const Leaders leaders_;
+  Agreement agreement_;
   std::optional<Exchange> exchange_;  // none on one node
 };
 
 }  // namespace
 
-std::unique_ptr<Strategy> make_daso(const StrategyParts& parts) {
-  return std::make_unique<Daso>(parts);
+std::unique_ptr<Strategy> make_daso(const StrategySetup& setup) {
+  return std::make_unique<Daso>(setup);
 }
 
 }  // namespace daso

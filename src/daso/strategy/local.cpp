@@ -1,26 +1,68 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daso/strategy/phased_strategy.h"
+#include "daso/exchange/agreement.h"
+#include "daso/strategy/parts.h"
 
 namespace daso {
 namespace {
 
 // Post-local SGD (Lin et al., arXiv 1808.07217): parameters become their mean every skip steps, at
 // once, and everybody waits for it.
-class Local : public PhasedStrategy {
+class Local final : public Strategy {
  public:
-  explicit Local(const StrategyParts& parts) : PhasedStrategy(parts, /*in_background=*/false) {}
+  explicit Local(const StrategySetup& setup)
+      : gradients_(setup.world, setup.model, gradients_up_to(Reach::kWorld, setup.options)),
+        means_(setup.world, setup.model, Reach::kWorld),
+        pacing_(setup.world, setup.options.schedule, /*in_background=*/false),
+        leaders_(setup.world, setup.options.exchange.kind, "exchange"),
+        agreement_(setup.world, setup.model, setup.optimizer, leaders_) {}
 
- protected:
-  void obey(const Plan& plan) override {
-    if (plan.then == Plan::Then::kAverage) agreement().average_parameters(plan.exchange);
-    if (plan.then == Plan::Then::kAgree) agreement().agree(plan.exchange);
+  void begin_backward(const StepInfo& info) override {
+    gradients_.begin(pacing_.reach(info), info.step);
   }
+
+  void before_step() override {
+    gradients_.finish();
+    agreement_.settle();
+  }
+
+  StrategyEvents after_step(const StepInfo& info) override {
+    const Plan plan = pacing_.after_step(info);
+    if (plan.then == Plan::Then::kAverage) agreement_.average_parameters(plan.exchange);
+    if (plan.then == Plan::Then::kAgree) agreement_.agree(plan.exchange);
+    if (info.batch == info.last) means_.average_buffers();
+    return events_of(plan);
+  }
+
+  double end_epoch(int epoch, double loss) override {
+    const double mean = means_.mean_loss(epoch, loss);
+    pacing_.end_epoch(epoch, mean);
+    return mean;
+  }
+
+  void average_buffers() override { means_.average_buffers(); }
+  void settle() override { agreement_.settle(); }
+
+  State state() override {
+    agreement_.settle();
+    return pacing_.state();
+  }
+  void load_state(const State& state) override { pacing_.load_state(state); }
+
+  Costs costs() const override { return gradients_.costs() + means_.costs() + agreement_.costs(); }
+  StrategyStatus status() const override { return pacing_.status(); }
+
+ private:
+  GradientSync gradients_;
+  EpochMeans means_;
+  Pacing pacing_;
+  const Leaders leaders_;
+  Agreement agreement_;
 };
 
 }  // namespace
 
-std::unique_ptr<Strategy> make_local(const StrategyParts& parts) {
-  return std::make_unique<Local>(parts);
+std::unique_ptr<Strategy> make_local(const StrategySetup& setup) {
+  return std::make_unique<Local>(setup);
 }
 
 }  // namespace daso

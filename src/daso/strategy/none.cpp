@@ -1,21 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daso/strategy/averaging_strategy.h"
+#include "daso/strategy/strategy.h"
 
 namespace daso {
 namespace {
 
 // No communication: what a step costs without any of it, and the way to train on one rank.
-class None : public Strategy {
+class None final : public Strategy {
  public:
-  explicit None(const FlatModel& model) : model_(model) {}
+  explicit None(const StrategySetup& setup) : model_(setup.model) {}
 
   void begin_backward(const StepInfo&) override {}
   void before_step() override { model_.check(); }
   StrategyEvents after_step(const StepInfo&) override { return {}; }
   double end_epoch(int, double loss) override { return loss; }
   void average_buffers() override {}
-  State state() override { return {}; }
-  void load_state(const State&) override {}
   Costs costs() const override { return {}; }
 
  private:
@@ -24,8 +22,8 @@ class None : public Strategy {
 
 }  // namespace
 
-std::unique_ptr<Strategy> make_none(const StrategyParts& parts) {
-  return std::make_unique<None>(parts.model);
+std::unique_ptr<Strategy> make_none(const StrategySetup& setup) {
+  return std::make_unique<None>(setup);
 }
 
 }  // namespace daso

@@ -3,33 +3,31 @@
 
 #include <ATen/ATen.h>
 
-#include <array>
 #include <cstdio>
 
 #include "daso/base/error.h"
 #include "daso/base/text.h"
-#include "daso/policy/preset.h"
-#include "daso/strategy/averaging_strategy.h"
 
 namespace daso {
+
+// In files of their own.
+using Make = std::unique_ptr<Strategy>(const StrategySetup& setup);
+Make make_none, make_node, make_sync, make_local, make_daso;
+
 namespace {
 
-struct Entry {
-  const char* name;
-  StrategyTraits traits;
-  std::unique_ptr<Strategy> (*make)(const StrategyParts&);
-};
+std::vector<StrategyEntry> strategies() {
+  return {
+      {"none", {.ties = Reach::kRank, .equal_after_epoch = false}, make_none},
+      {"node", {.ties = Reach::kNode, .equal_after_epoch = false}, make_node},
+      {"sync", {}, make_sync},
+      {"local", {.cycles = true}, make_local},
+      {"daso", {.cycles = true, .merges_late = true}, make_daso},
+  };
+}
 
-constexpr std::array<Entry, 5> kStrategies = {{
-    {"none", {.ties = Reach::kRank, .equal_after_epoch = false}, make_none},
-    {"node", {.ties = Reach::kNode, .equal_after_epoch = false}, make_node},
-    {"sync", {}, make_sync},
-    {"local", {.cycles = true}, make_local},
-    {"daso", {.cycles = true, .merges_late = true}, make_daso},
-}};
-
-const Entry& entry_of(const std::string& name) {
-  for (const Entry& entry : kStrategies) {
+StrategyEntry entry_of(const std::string& name) {
+  for (const StrategyEntry& entry : strategies()) {
     if (name == entry.name) return entry;
   }
   const std::vector<std::string> names = strategy_names();
@@ -37,14 +35,18 @@ const Entry& entry_of(const std::string& name) {
                                 nearest(name, names).value_or(names.front()), join(names, ", ")));
 }
 
+StrategyEntry entry_of(const StrategyOptions& options) {
+  return options.own ? *options.own : entry_of(options.name);
+}
+
 void validate(const StrategyOptions& options) {
-  if (traits_of(options.name).merges_late) validate(options.exchange);
+  if (traits_of(options).merges_late) validate(options.exchange);
   require(options.bucket_elements >= 1, "a bucket holds at least 1 element, got {}",
           options.bucket_elements);
 }
 
 void warn(const World& world, const Optimizer& optimizer, const StrategyOptions& options) {
-  if (!traits_of(options.name).merges_late || world.rank() != 0) return;
+  if (!traits_of(options).merges_late || world.rank() != 0) return;
   const Risks risks{.nodes = world.topology().nodes(),
                     .schedule = options.schedule.kind,
                     .cadence = options.schedule.cadence,
@@ -59,11 +61,13 @@ void warn(const World& world, const Optimizer& optimizer, const StrategyOptions&
 
 std::vector<std::string> strategy_names() {
   std::vector<std::string> names;
-  for (const Entry& entry : kStrategies) names.emplace_back(entry.name);
+  for (const StrategyEntry& entry : strategies()) names.emplace_back(entry.name);
   return names;
 }
 
-const StrategyTraits& traits_of(const std::string& strategy) { return entry_of(strategy).traits; }
+StrategyTraits traits_of(const std::string& strategy) { return entry_of(strategy).traits; }
+
+StrategyTraits traits_of(const StrategyOptions& options) { return entry_of(options).traits; }
 
 StrategyOptions options_of(const Preset& preset, const RunPlan& run_plan) {
   const Peak peak = peak_of(run_plan.rate, run_plan.steps());
@@ -99,7 +103,7 @@ void spread_model(World& world, const FlatModel& model) {
 
 std::unique_ptr<Strategy> make_strategy(World& world, FlatModel& model, Optimizer& optimizer,
                                         const StrategyOptions& options) {
-  const Entry& entry = entry_of(options.name);
+  const StrategyEntry entry = entry_of(options);
   validate(options);
   warn(world, optimizer, options);
   if (entry.traits.ties != Reach::kRank) spread_model(world, model);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -15,19 +16,21 @@
 #include "daso/policy/run_plan.h"
 #include "daso/tensor/flat_model.h"
 
+// The folder `strategy` puts training together: a strategy decides how the ranks of a world learn
+// one model. It is composed of parts that it owns, and adds nothing but the order in which they
+// act:
+//
+//   gradient sync  averages gradients during backward (exchange/gradient_sync.h)
+//   policy         says what is due after a step: schedule and cycle (policy/, Pacing in parts.h)
+//   exchange       averages parameters between nodes, in the background (exchange/exchange.h) or
+//                  at once (exchange/agreement.h)
+//   outer rule     says what becomes of the answer (exchange/outer_rule.h)
+//
+// Each part keeps its own state and counts its own costs; a strategy passes them on. A new strategy
+// is one file and one row of the table in strategy.cpp, or a row that a program of its own hands in
+// as StrategyOptions::own. Nobody else knows the strategies by name: what others need to know
+// stands in the row's traits.
 namespace daso {
-
-struct StrategyOptions {
-  std::string name = "daso";               // of strategy_names()
-  ScheduleOptions schedule;                // local and daso
-  ExchangeOptions exchange;                // daso; local uses its kind
-  std::int64_t bucket_elements = 1 << 18;  // of gradients that travel together; --bucket-mb
-  bool finite_gradients = true;            // false: others are averaged too, as LossScaler needs
-};
-
-// What a run with `daso` does by a preset, where nothing else is said: default_preset(nodes) or
-// paper_preset().
-StrategyOptions options_of(const Preset& preset, const RunPlan& run_plan);
 
 // What others need to know of a strategy: nobody else compares names.
 struct StrategyTraits {
@@ -37,6 +40,29 @@ struct StrategyTraits {
   bool cycles = false;            // it has phases and a schedule: preset, skip, warm-up
   bool merges_late = false;       // parameters travel in the background: wait, merge, wire
 };
+
+class Strategy;
+struct StrategySetup;
+
+// A row of the table of strategies.
+struct StrategyEntry {
+  std::string name;
+  StrategyTraits traits;
+  std::function<std::unique_ptr<Strategy>(const StrategySetup& setup)> make;
+};
+
+struct StrategyOptions {
+  std::string name = "daso";               // of strategy_names()
+  ScheduleOptions schedule;                // local and daso
+  ExchangeOptions exchange;                // daso; local uses its kind
+  std::int64_t bucket_elements = 1 << 18;  // of gradients that travel together; --bucket-mb
+  bool finite_gradients = true;            // false: others are averaged too, as LossScaler needs
+  std::optional<StrategyEntry> own = {};   // a strategy that is not in the table, in place of name
+};
+
+// What a run with `daso` does by a preset, where nothing else is said: default_preset(nodes) or
+// paper_preset().
+StrategyOptions options_of(const Preset& preset, const RunPlan& run_plan);
 
 // What a strategy did after a step.
 struct StrategyEvent {
@@ -65,13 +91,6 @@ struct StrategyStatus {
   std::optional<double> distance;
 };
 
-// What a strategy has cost one rank so far.
-struct Costs {
-  double wait_seconds = 0;               // blocked in communication
-  double communication_seconds = 0;      // some thread was busy with it, waited for or not
-  std::int64_t bytes_between_nodes = 0;  // sent by this rank
-};
-
 // How the ranks of a world learn together. One step:
 //
 //   model.zero_gradients();
@@ -81,7 +100,8 @@ struct Costs {
 //   optimizer.step(info.rate);
 //   strategy.after_step(info);      // merge what is due, then start what is due
 //
-// All ranks take the same steps. Everything that blocks throws PeerError at the world's limit.
+// All ranks take the same steps where the traits say lockstep. Everything that blocks throws
+// PeerError at the world's limit.
 class Strategy {
  public:
   virtual ~Strategy() = default;
@@ -106,18 +126,28 @@ class Strategy {
   virtual void settle() {}
 
   // An exchange in flight is part of the state; state() waits for its answer.
-  virtual State state() = 0;
-  virtual void load_state(const State& state) = 0;
+  virtual State state() { return {}; }
+  virtual void load_state(const State&) {}
 
   virtual Costs costs() const = 0;
 
   virtual StrategyStatus status() const { return {}; }
 };
 
+// What a strategy is made from; all is borrowed, the options up to the end of make() alone.
+struct StrategySetup {
+  World& world;
+  FlatModel& model;
+  Optimizer& optimizer;
+  const StrategyOptions& options;
+};
+
 // none, node, sync, local, daso
 std::vector<std::string> strategy_names();
 // Of the strategy of this name. Throws ConfigError where there is none, with the nearest one.
-const StrategyTraits& traits_of(const std::string& strategy);
+StrategyTraits traits_of(const std::string& strategy);
+// Of the strategy that make_strategy() would make.
+StrategyTraits traits_of(const StrategyOptions& options);
 
 // Rank 0's parameters and buffers become everybody's, frozen ones as well.
 void spread_model(World& world, const FlatModel& model);

@@ -1,10 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daso/strategy/phased_strategy.h"
+#include "daso/strategy/parts.h"
+
+#include <ATen/ATen.h>
 
 #include "daso/base/error.h"
 
 namespace daso {
 namespace {
+
+std::vector<Share> equal_shares(int ranks) {
+  std::vector<Share> shares;
+  for (int rank = 0; rank < ranks; ++rank)
+    shares.push_back({rank, 1.0F / static_cast<float>(ranks)});
+  return shares;
+}
 
 void save(const PlateauState& plateau, State& state) {
   state["schedule.best"] = real(plateau.stall.best);
@@ -46,6 +55,72 @@ CycleState cycle_in(const State& state) {
   return cycle;
 }
 
+}  // namespace
+
+GradientSyncOptions gradients_up_to(Reach farthest, const StrategyOptions& options) {
+  return {.farthest = farthest,
+          .bucket_elements = options.bucket_elements,
+          .finite = options.finite_gradients};
+}
+
+EpochMeans::EpochMeans(World& world, FlatModel& model, Reach reach)
+    : world_(world),
+      model_(model),
+      ranks_(reach == Reach::kWorld ? world.everyone() : world.node_group()),
+      buffers_mean_(ranks_, equal_shares(ranks_.size())) {}
+
+double EpochMeans::mean_loss(int epoch, double loss) {
+  const TimedSpan wait(world_.timeline(), Track::kWaiting, "losses", epoch, wait_seconds_);
+  const at::Tensor mean = at::full({1}, loss, at::kDouble);
+  ranks_.all_reduce(mean, Reduce::kMean).wait(world_.limit());
+  return mean.item<double>();
+}
+
+void EpochMeans::average_buffers() {
+  if (model_.buffers().numel() == 0) return;
+  const TimedSpan wait(world_.timeline(), Track::kWaiting, "buffers", 0, wait_seconds_);
+  buffers_mean_(model_.buffers(), world_.limit());
+}
+
+Costs EpochMeans::costs() const {
+  return {.wait_seconds = wait_seconds_, .communication_seconds = wait_seconds_};
+}
+
+Pacing::Pacing(const World& world, const ScheduleOptions& schedule, bool in_background)
+    : schedule_(schedule),
+      cycle_({.nodes = world.topology().nodes(), .in_background = in_background}) {}
+
+Reach Pacing::reach(const StepInfo& info) const {
+  return is_blocking(schedule_.epoch(info.epoch).phase) ? Reach::kWorld : Reach::kNode;
+}
+
+Plan Pacing::after_step(const StepInfo& info) {
+  const Plan plan = cycle_.after_step(schedule_, info);
+  const std::optional<CycleState::InFlight>& in_flight = cycle_.state().in_flight;
+  status_.phase = plan.phase;
+  status_.in_flight_for = in_flight ? info.step - in_flight->started + 1 : 0;
+  if (plan.merge) status_.staleness = plan.merge->staleness;
+  if (is_blocking(plan.phase)) status_.skip = status_.wait = 0;
+  if (plan.skip != 0) {
+    status_.skip = plan.skip;
+    status_.wait = plan.wait;
+  }
+  return plan;
+}
+
+State Pacing::state() const {
+  State state;
+  if (schedule_.options().kind == ScheduleKind::kPlateau) save(schedule_.state(), state);
+  save(cycle_.state(), state);
+  return state;
+}
+
+void Pacing::load_state(const State& state) {
+  // None from a run of another schedule: this one begins as its options say.
+  if (state.contains("schedule.best")) schedule_.load_state(plateau_in(state));
+  cycle_.load_state(cycle_in(state));
+}
+
 StrategyEvents events_of(const Plan& plan) {
   using Kind = StrategyEvent::Kind;
   StrategyEvents events;
@@ -56,71 +131,6 @@ StrategyEvents events_of(const Plan& plan) {
                                                         : Kind::kAgree;
   events.push_back({kind, plan.exchange});
   return events;
-}
-
-}  // namespace
-
-PhasedStrategy::PhasedStrategy(const StrategyParts& parts, bool in_background)
-    : AveragingStrategy(parts, Reach::kWorld),
-      schedule_(parts.options.schedule),
-      cycle_({.nodes = parts.world.topology().nodes(), .in_background = in_background}),
-      leaders_(parts.world, parts.options.exchange.kind, "exchange"),
-      agreement_(parts.world, parts.model, parts.optimizer, leaders_) {}
-
-Reach PhasedStrategy::reach(const StepInfo& info) const {
-  return is_blocking(schedule_.epoch(info.epoch).phase) ? Reach::kWorld : Reach::kNode;
-}
-
-void PhasedStrategy::before_step() {
-  AveragingStrategy::before_step();
-  agreement_.settle();
-}
-
-StrategyEvents PhasedStrategy::after_step(const StepInfo& info) {
-  const Plan plan = cycle_.after_step(schedule_, info);
-  obey(plan);
-  if (info.batch == info.last) average_buffers();
-  follow(plan, info.step);
-  return events_of(plan);
-}
-
-void PhasedStrategy::follow(const Plan& plan, std::int64_t step) {
-  const std::optional<CycleState::InFlight>& in_flight = cycle_.state().in_flight;
-  status_.phase = plan.phase;
-  status_.in_flight_for = in_flight ? step - in_flight->started + 1 : 0;
-  if (plan.merge) status_.staleness = plan.merge->staleness;
-  if (is_blocking(plan.phase)) status_.skip = status_.wait = 0;
-  if (plan.skip == 0) return;
-  status_.skip = plan.skip;
-  status_.wait = plan.wait;
-}
-
-double PhasedStrategy::end_epoch(int epoch, double loss) {
-  const double mean = AveragingStrategy::end_epoch(epoch, loss);
-  schedule_.end_epoch(epoch, mean);
-  return mean;
-}
-
-State PhasedStrategy::state() {
-  agreement_.settle();
-  State state;
-  if (schedule_.options().kind == ScheduleKind::kPlateau) save(schedule_.state(), state);
-  save(cycle_.state(), state);
-  return state;
-}
-
-void PhasedStrategy::load_state(const State& state) {
-  // None from a run of another schedule: this one begins as its options say.
-  if (state.contains("schedule.best")) schedule_.load_state(plateau_in(state));
-  cycle_.load_state(cycle_in(state));
-}
-
-Costs PhasedStrategy::costs() const {
-  Costs costs = AveragingStrategy::costs();
-  costs.wait_seconds += agreement_.wait_seconds();
-  costs.communication_seconds += agreement_.busy_seconds();
-  costs.bytes_between_nodes += agreement_.bytes_between_nodes();
-  return costs;
 }
 
 }  // namespace daso

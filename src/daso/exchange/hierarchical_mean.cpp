@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daso/exchange/hierarchical_mean.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "daso/base/error.h"
+#include "daso/tensor/flat_model.h"
+
+namespace daso {
+
+Costs& Costs::operator+=(const Costs& other) {
+  wait_seconds += other.wait_seconds;
+  communication_seconds += other.communication_seconds;
+  bytes_between_nodes += other.bytes_between_nodes;
+  return *this;
+}
+
+Costs operator+(Costs sum, const Costs& other) { return sum += other; }
+
+HierarchicalMean::HierarchicalMean(World& world, NodeLink& node, const Leaders& leaders,
+                                   std::size_t ahead)
+    : world_(world),
+      node_(node),
+      leaders_(leaders),
+      ahead_(ahead),
+      flights_(2 * ahead + 1),
+      reductions_(leaders.roles()) {
+  for (std::size_t number = 0; number < leaders.roles(); ++number) {
+    Communicator* peers = leaders.role(number).peers.group;
+    for (std::size_t i = 0; peers != nullptr && i < flights_.size(); ++i) {
+      reductions_[number].emplace_back(*peers);
+    }
+  }
+}
+
+void HierarchicalMean::start(std::int64_t exchange, Piece piece) {
+  Flight& flight = this->flight(sent_);
+  flight.piece = std::move(piece);
+  flight.reduce = nullptr;
+  if (flight.piece.input.defined()) {
+    flight.reduce = &reductions_[leaders_.role_of(exchange)].at(sent_ % flights_.size());
+    flight.reduce->send(flight.piece.input, flight.piece.output);
+    bytes_between_nodes_ += flight.reduce->bytes_sent();
+  }
+  ++sent_;
+  if (sent_ - answered_ > ahead_) answer_oldest();
+  if (answered_ - received_ > ahead_) receive_oldest();
+}
+
+void HierarchicalMean::finish() {
+  while (answered_ < sent_) answer_oldest();
+  while (received_ < sent_) receive_oldest();
+  sent_ = answered_ = received_ = 0;
+}
+
+void HierarchicalMean::answer_oldest() {
+  const Flight& oldest = flight(answered_++);
+  if (oldest.reduce != nullptr) oldest.reduce->answer(oldest.piece.rule, world_.limit());
+}
+
+void HierarchicalMean::receive_oldest() {
+  Flight& oldest = flight(received_++);
+  if (oldest.reduce != nullptr) oldest.reduce->receive(world_.limit());
+  if (oldest.piece.done) oldest.piece.done();
+  oldest.piece = {};  // lets go of the tensors
+}
+
+void HierarchicalMean::start_average_of_ranks(const at::Tensor& tensor, Done done) {
+  const Role& role = leaders_.role(0);
+  node_.reduce(tensor, role.slices, world_.limit());
+  Piece piece;
+  if (role.slice) {
+    const Segment own = segment_of(tensor.size(0), role.slices.slices, *role.slice);
+    piece.input = piece.output = tensor.narrow(0, own.begin, own.length());
+    piece.rule = [&role](const at::Tensor& received, const at::Tensor& mean) {
+      mean_in_order(role.peers.shares, received, mean);
+    };
+  }
+  piece.done = [this, &role, tensor, done = std::move(done)] {
+    node_.gather(tensor, role.slices, world_.limit());
+    done();
+  };
+  start(/*exchange=*/0, std::move(piece));
+}
+
+void HierarchicalMean::average_of_nodes(const at::Tensor& tensor, std::int64_t exchange,
+                                        const std::vector<at::Tensor>& residuals) {
+  const Role& role = leaders_.role(leaders_.role_of(exchange));
+  const at::Tensor rows = tensor.view({-1, kFlatBlock});
+  if (role.slice) {
+    const Segment own = segment_of(rows.size(0), role.slices.slices, *role.slice);
+    const std::vector<Segment> pieces = pieces_of(own.length(), world_.topology().nodes());
+    DASO_ASSERT(residuals.empty() || residuals.size() == pieces.size());
+    for (std::size_t i = 0; i < pieces.size(); ++i) {
+      const at::Tensor piece = rows.narrow(0, own.begin + pieces[i].begin, pieces[i].length());
+      const at::Tensor residual = residuals.empty() ? at::Tensor() : residuals[i];
+      start(exchange,
+            {.input = piece,
+             .output = piece,
+             .rule = [&role, residual](const at::Tensor& received, const at::Tensor& mean) {
+               mean_in_order(role.peers.shares, received, mean, residual);
+             }});
+    }
+    finish();
+  }
+  node_.gather(rows, role.slices, world_.limit());
+}
+
+std::vector<Segment> cut_in_pieces(std::int64_t rows, std::int64_t length) {
+  std::vector<Segment> pieces;
+  for (std::int64_t begin = 0; begin < rows; begin += length) {
+    pieces.push_back({begin, std::min(begin + length, rows)});
+  }
+  if (pieces.empty()) pieces.emplace_back();
+  return pieces;
+}
+
+// Enough pieces that sending them there and back overlaps, but none so small that the way there
+// counts more than what travels.
+std::int64_t gradient_piece(std::int64_t model_elements, std::int64_t bucket_elements) {
+  constexpr std::int64_t kPieces = 40;
+  constexpr std::int64_t kLeast = 1 << 14;  // 64 KB
+  return std::min(std::max(model_elements / kPieces, kLeast), std::max(bucket_elements, kLeast));
+}
+
+std::vector<Segment> pieces_of(std::int64_t rows, int nodes) {
+  constexpr std::int64_t kLeastRows = 64;                  // of a node: 16 KB on the int8 wire
+  const std::int64_t shares = (rows + nodes - 1) / nodes;  // rows of a node, in all pieces together
+  const std::int64_t pieces =
+      std::clamp<std::int64_t>(shares / kLeastRows, 1, std::int64_t{kMostPieces});
+  return cut_in_pieces(rows, std::max<std::int64_t>(1, (shares + pieces - 1) / pieces * nodes));
+}
+
+}  // namespace daso

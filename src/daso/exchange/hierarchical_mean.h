@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "daso/comm/owner_reduce.h"
+#include "daso/comm/world.h"
+#include "daso/exchange/leaders.h"
+
+namespace daso {
+
+// What communication has cost one rank so far. Every part of a strategy counts its own.
+struct Costs {
+  double wait_seconds = 0;               // blocked in communication
+  double communication_seconds = 0;      // some thread was busy with it, waited for or not
+  std::int64_t bytes_between_nodes = 0;  // sent by this rank
+
+  Costs& operator+=(const Costs& other);
+};
+Costs operator+(Costs sum, const Costs& other);
+
+// The mean over the nodes of what their ranks hold, in pieces: while one piece is averaged and its
+// mean goes back, the next are on their way, so that links do not idle between two phases. Whoever
+// averages something over several nodes does it here: gradients, agreements, exchanges.
+//
+//   in the node    the mean of its ranks, where they do not hold the same
+//   between nodes  each leader sends its slice to its peers, owner by owner; the owner applies a
+//                  rule to the segments it has received, and its answer goes to all peers
+//   in the node    everybody gathers what the leaders have
+//
+// The pieces follow each other in three steps (send, answer, receive; OwnerReduce). A piece is
+// answered once `ahead` others have been sent behind it, and received once `ahead` others have been
+// answered behind it; finish() does the rest. One thread at a time may call it.
+class HierarchicalMean {
+ public:
+  using Done = std::function<void()>;
+
+  // A piece of the slice that this rank leads, on its way between nodes.
+  struct Piece {
+    at::Tensor input;        // undefined: this rank follows, and the piece only keeps its place
+    at::Tensor output;       // of the same size, where the answer goes; may be the input
+    OwnerReduce::Rule rule;  // of the segment that this rank owns
+    Done done = {};          // called when the output is there
+  };
+
+  // All is borrowed. `node` is for the two averages below alone.
+  HierarchicalMean(World& world, NodeLink& node, const Leaders& leaders, std::size_t ahead);
+
+  // All pieces up to finish() belong to one exchange, whose number says who leads. Throws as
+  // Pending::wait does, here and below, and what a rule throws.
+  void start(std::int64_t exchange, Piece piece);
+  void finish();
+
+  // A float32 tensor that differs on all ranks becomes its mean over them, each rank counting
+  // equally, up to finish(): a piece with all of the steps above. All ranks of a node call it.
+  void start_average_of_ranks(const at::Tensor& tensor, Done done);
+
+  // A float32 tensor of whole rows of kFlatBlock elements that the ranks of a node hold in common
+  // becomes its weighted mean over the nodes. `residuals` are what the owner of a segment adds to
+  // its mean and sets to 0: of each of pieces_of() the rows that this rank owns, or nothing at all.
+  // Bits do not depend on who leads. Blocks.
+  void average_of_nodes(const at::Tensor& tensor, std::int64_t exchange,
+                        const std::vector<at::Tensor>& residuals = {});
+
+  std::int64_t bytes_between_nodes() const { return bytes_between_nodes_; }  // sent by this rank
+
+ private:
+  struct Flight {
+    Piece piece;
+    OwnerReduce* reduce = nullptr;  // null: this rank follows
+  };
+
+  Flight& flight(std::size_t number) { return flights_[number % flights_.size()]; }
+  void answer_oldest();
+  void receive_oldest();
+
+  World& world_;
+  NodeLink& node_;
+  const Leaders& leaders_;
+  const std::size_t ahead_;
+  std::vector<Flight> flights_;                       // a ring
+  std::vector<std::vector<OwnerReduce>> reductions_;  // by role, then by place in the ring
+  std::size_t sent_ = 0;  // pieces since the last finish() that have taken the step of this name
+  std::size_t answered_ = 0;
+  std::size_t received_ = 0;
+  std::int64_t bytes_between_nodes_ = 0;
+};
+
+// Rows in pieces of `length`, the last of which may be shorter; at least one piece, be it empty.
+std::vector<Segment> cut_in_pieces(std::int64_t rows, std::int64_t length);
+
+// How long a piece is depends on what travels. Gradients are cut bucket by bucket as they come,
+// finer than parameters. Of parameters the slice of a leader is cut, in at most kMostPieces, fewer
+// where they would be small, and each node owns a segment of each piece: all pieces but the last
+// have rows that divide by the nodes. Checkpoints hold residuals in the order of these pieces.
+inline constexpr int kMostPieces = 8;
+std::int64_t gradient_piece(std::int64_t model_elements, std::int64_t bucket_elements);
+std::vector<Segment> pieces_of(std::int64_t rows, int nodes);
+
+}  // namespace daso

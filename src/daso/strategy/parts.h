@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "daso/comm/ordered_mean.h"
+#include "daso/exchange/hierarchical_mean.h"
+#include "daso/policy/cycle.h"
+#include "daso/strategy/strategy.h"
+#include "daso/tensor/state.h"
+
+// Parts of strategies that are not in exchange/: what several strategies do in the same way.
+namespace daso {
+
+// For a GradientSync that averages up to `farthest`.
+GradientSyncOptions gradients_up_to(Reach farthest, const StrategyOptions& options);
+
+// Losses and buffers, which become their mean over all ranks within reach when an epoch ends.
+class EpochMeans {
+ public:
+  // Both are borrowed.
+  EpochMeans(World& world, FlatModel& model, Reach reach);
+
+  double mean_loss(int epoch, double loss);
+  void average_buffers();
+  Costs costs() const;
+
+ private:
+  World& world_;
+  FlatModel& model_;
+  Communicator& ranks_;
+  OrderedMean buffers_mean_;
+  double wait_seconds_ = 0;
+};
+
+// The policy of a strategy with phases: what its schedule and its cycle say is due, and what a
+// checkpoint and people who watch need to know of both.
+class Pacing {
+ public:
+  Pacing(const World& world, const ScheduleOptions& schedule, bool in_background);
+
+  // Blocking phases average gradients over the world, cycling within the node.
+  Reach reach(const StepInfo& info) const;
+  // Once after every step, in order; the caller carries the plan out.
+  Plan after_step(const StepInfo& info);
+  // With the mean loss of all ranks.
+  void end_epoch(int epoch, double loss) { schedule_.end_epoch(epoch, loss); }
+
+  State state() const;
+  void load_state(const State& state);
+  const StrategyStatus& status() const { return status_; }
+
+ private:
+  Schedule schedule_;
+  Cycle cycle_;
+  StrategyStatus status_;
+};
+
+// What carrying out a plan amounts to.
+StrategyEvents events_of(const Plan& plan);
+
+}  // namespace daso

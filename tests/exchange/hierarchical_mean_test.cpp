@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daso/exchange/hierarchical_mean.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include "run_ranks.h"
+
+namespace daso::test {
+namespace {
+
+// Rank r holds r * (piece + 1), so that the mean of three ranks is piece + 1, whatever node they
+// are on; 5 elements divide by neither ranks nor nodes.
+TEST(HierarchicalMean, AveragesMorePiecesThanAreInFlight) {
+  for (const std::size_t ahead : {0, 1, 3}) {
+    run_ranks({.ranks = 3, .nodes = {"a", "a", "b"}}, [&](World& world) {
+      const Leaders leaders(world, ExchangeKind::kSharded, "test");
+      HierarchicalMean mean(world, world.node_link("test"), leaders, ahead);
+      for (int round = 0; round < 2; ++round) {
+        std::vector<at::Tensor> pieces;
+        std::vector<int> done;
+        for (int i = 0; i < 11; ++i) {
+          pieces.push_back(at::full({5}, static_cast<float>(world.rank() * (i + 1))));
+          mean.start_average_of_ranks(pieces.back(), [&done, i] { done.push_back(i); });
+          EXPECT_EQ(static_cast<int>(done.size()),
+                    std::max(0, i + 1 - 2 * static_cast<int>(ahead)));
+        }
+        mean.finish();
+        ASSERT_EQ(done.size(), pieces.size());
+        for (int i = 0; i < 11; ++i) {
+          EXPECT_EQ(done[static_cast<std::size_t>(i)], i);
+          EXPECT_TRUE(
+              at::allclose(pieces[static_cast<std::size_t>(i)], at::full({5}, i + 1, at::kFloat)));
+        }
+      }
+      // One slice, led by the first rank of each node: there and back, padded to 6 elements.
+      const std::int64_t bytes = world.local_rank() == 0 ? 2 * 11 * 2 * 3 * 4 : 0;
+      EXPECT_EQ(mean.bytes_between_nodes(), bytes);
+    });
+  }
+}
+
+// The owner may do anything with what it receives: here it takes the largest.
+TEST(HierarchicalMean, AppliesTheRuleOfThePiece) {
+  run_ranks({.ranks = 2, .nodes = {"a", "b"}}, [](World& world) {
+    const Leaders leaders(world, ExchangeKind::kSharded, "test");
+    HierarchicalMean mean(world, world.node_link("test"), leaders, 2);
+    const at::Tensor own = at::tensor({1, 5, 2, 7}, at::kInt) * (world.rank() == 0 ? 1 : -1);
+    const at::Tensor largest = at::zeros({4}, at::kInt);
+    mean.start(0, {.input = own,
+                   .output = largest,
+                   .rule = [](const at::Tensor& received, const at::Tensor& answer) {
+                     answer.copy_(received.view({2, -1}).amax(0));
+                   }});
+    mean.finish();
+    EXPECT_TRUE(at::equal(largest, at::tensor({1, 5, 2, 7}, at::kInt)));
+    EXPECT_EQ(own[3].item<int>(), world.rank() == 0 ? 7 : -7);
+  });
+}
+
+TEST(Pieces, CoverAllRowsAndDivideByTheNodes) {
+  for (const int nodes : {1, 2, 3, 7, 16}) {
+    for (const std::int64_t rows : {0, 1, 5, 127, 128, 129, 500, 1174, 5000, 99'999}) {
+      const std::vector<Segment> pieces = pieces_of(rows, nodes);
+      ASSERT_FALSE(pieces.empty());
+      ASSERT_LE(pieces.size(), static_cast<std::size_t>(kMostPieces));
+      std::int64_t next = 0;
+      for (const Segment& piece : pieces) {
+        EXPECT_EQ(piece.begin, next);
+        EXPECT_EQ(piece.begin % nodes, 0);
+        EXPECT_TRUE(piece.length() > 0 || rows == 0);
+        next = piece.end;
+      }
+      EXPECT_EQ(next, rows);
+    }
+  }
+  EXPECT_EQ(pieces_of(127, 1).size(), 1U);  // small ones are not cut
+  EXPECT_EQ(pieces_of(128, 1).size(), 2U);
+  EXPECT_EQ(pieces_of(5000, 4).size(), 8U);
+}
+
+}  // namespace
+}  // namespace daso::test
