@@ -7,7 +7,8 @@
 
 namespace daso {
 
-double distance_between(Wire wire, std::span<const std::byte> one, std::span<const std::byte> other) {
+double distance_between(Wire wire, std::span<const std::byte> one,
+                        std::span<const std::byte> other) {
   const std::size_t block = encoded_bytes(wire, kBlockElements);
   std::array<float, kBlockElements> first{};
   std::array<float, kBlockElements> second{};
