@@ -41,6 +41,7 @@ StepResult StepBench::measure() {
   world_.timeline().record(trace.has_value());
   everyone.barrier().wait(world_.limit());
   const Costs before = strategy_->costs();
+  const double waited_before = world_.timeline().waited();
   const double cpu_before = process_cpu_seconds();
   const auto start = Clock::now();
   go_on(job_.steps);
@@ -49,10 +50,10 @@ StepResult StepBench::measure() {
   const double seconds = since(start).count();
   const double cpu = process_cpu_seconds() - cpu_before;
   const Costs after = strategy_->costs();
+  const double waited = world_.timeline().waited() - waited_before;
 
   world_.timeline().record(false);
   if (trace) trace->write(job_.trace, {});
-  const double waited = after.wait_seconds - before.wait_seconds;
   const std::int64_t bytes = after.bytes_between_nodes - before.bytes_between_nodes;
   return {.seconds = over_ranks(everyone, seconds / job_.steps, world_.limit()).largest,
           .wait_seconds = over_ranks(everyone, waited / job_.steps, world_.limit()).mean,

@@ -78,7 +78,7 @@ int evaluate_on(World& world, const EvalOptions& options) {
                                         .ranks = world.size(),
                                         .threads = options.loader_threads,
                                         .normalisation = saved.input.normalisation});
-  const Score score = evaluate(*network, own_part, world.everyone(), world.limit());
+  const Score score = evaluate(*network, own_part, world.everyone(), world);
   const std::optional<std::int64_t> bad_images = bad_images_of(world, options, *data.test);
   if (world.rank() != 0) return kExitOk;
   if (options.json) {

@@ -1,27 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "daso/base/seconds.h"
 
+// When a rank did what, measured once for two readers. A Span is an event of a trace and costs next
+// to nothing while no trace is recorded. A TimedSpan is the same and besides always counts its
+// seconds for its track: all that is told of where a rank's time went (wait_seconds, the time
+// budget) is read from these counts.
 namespace daso {
 
-// A row of a trace. What overlaps others of its row stands in one that allows it.
+// A kind of time.
 enum class Track : std::uint8_t {
-  kTraining,    // steps, and what computes in them
-  kWaiting,     // the training thread waits for others
-  kData,        // it waits for a batch
-  kEvaluation,  // of the test part
-  kBuckets,     // gradients on their way; several at once
-  kExchange,    // the exchange thread
-  kInFlight,    // exchanges from start to merge
-  kCheckpoint,  // taken and written
+  kTraining,       // steps, and what computes in them
+  kWaiting,        // the training thread waits for communication that runs in the background
+  kData,           // it waits for a batch
+  kEvaluation,     // of the test part
+  kBuckets,        // gradients on their way; several at once
+  kExchange,       // the exchange thread
+  kInFlight,       // exchanges from start to merge
+  kCheckpoint,     // taken and written
+  kCommunicating,  // the training thread communicates itself: nothing hides this
 };
-inline constexpr std::size_t kTracks = 8;
+inline constexpr std::size_t kTracks = 9;
 
 // Something that took time.
 struct Event {
@@ -42,10 +49,19 @@ class Timeline {
   void add(const Event& event);
   std::vector<Event> events() const;
 
+  // The seconds of all timed spans so far, recorded or not. For the training thread.
+  double counted(Track track) const { return counted_[static_cast<std::size_t>(track)]; }
+  // Those in which the training thread was blocked in communication.
+  double waited() const { return counted(Track::kWaiting) + counted(Track::kCommunicating); }
+
  private:
+  friend class TimedSpan;
+
   std::atomic<bool> on_{false};
   mutable std::mutex mutex_;
   std::vector<Event> events_;
+  std::array<double, kTracks> counted_{};
+  double inner_ = 0;  // seconds of timed spans inside the one that is open
 };
 
 // An event from here to the end of the block. Costs a look at a flag where nothing is recorded.
@@ -70,16 +86,24 @@ class Span {
   Event event_;
 };
 
-// The same, and adds its seconds to a total, recorded or not.
+// The same for the training thread alone, and its seconds count, recorded or not. Those of a timed
+// span inside it count for the inner one only, so that no second counts twice: a wait in the middle
+// of an evaluation is waiting, not evaluation.
 class TimedSpan {
  public:
-  TimedSpan(Timeline& timeline, Track track, const char* name, std::int64_t number, double& total)
-      : timeline_(timeline), track_(track), name_(name), number_(number), total_(total) {}
+  TimedSpan(Timeline& timeline, Track track, const char* name, std::int64_t number)
+      : timeline_(timeline),
+        track_(track),
+        name_(name),
+        number_(number),
+        before_(std::exchange(timeline.inner_, 0)) {}
   TimedSpan(const TimedSpan&) = delete;
   TimedSpan& operator=(const TimedSpan&) = delete;
   ~TimedSpan() {
     const auto end = Clock::now();
-    total_ += Seconds(end - begin_).count();
+    const double seconds = Seconds(end - begin_).count();
+    timeline_.counted_[static_cast<std::size_t>(track_)] += seconds - timeline_.inner_;
+    timeline_.inner_ = before_ + seconds;
     if (timeline_.recording()) {
       timeline_.add(
           {.name = name_, .track = track_, .number = number_, .begin = begin_, .end = end});
@@ -91,7 +115,7 @@ class TimedSpan {
   const Track track_;
   const char* name_;
   const std::int64_t number_;
-  double& total_;
+  const double before_;  // seconds of the timed spans that ended before this one in the same outer
   const Clock::time_point begin_ = Clock::now();
 };
 

@@ -19,19 +19,17 @@ Agreement::Agreement(World& world, FlatModel& model, Optimizer& optimizer, const
 
 void Agreement::agree(std::int64_t exchange, const std::vector<at::Tensor>& residuals) {
   settle();
-  const TimedSpan wait(world_.timeline(), Track::kWaiting, "agreement", exchange, wait_seconds_);
-  const auto begun = Clock::now();
+  const TimedSpan span(world_.timeline(), Track::kCommunicating, "agreement", exchange);
   const std::vector<at::Tensor> moments = optimizer_.moments();
   std::vector<at::Tensor> parts = moments;
   parts.push_back(model_.parameters());
   optimizer_.set_steps(refuse_non_finite(exchange, parts));
   mean_.average_of_nodes(model_.parameters(), exchange, residuals);
-  blocking_seconds_ += since(begun).count();
   bytes_between_nodes_ = mean_.bytes_between_nodes();
   if (moments.empty()) return;
   unsettled_ = exchange;
   worker_.post([this, moments, exchange] {
-    const Span span(world_.timeline(), Track::kExchange, "optimizer state", exchange);
+    const Span background(world_.timeline(), Track::kExchange, "optimizer state", exchange);
     for (const at::Tensor& moment : moments) mean_.average_of_nodes(moment, exchange);
   });
 }
@@ -39,29 +37,23 @@ void Agreement::agree(std::int64_t exchange, const std::vector<at::Tensor>& resi
 void Agreement::settle() {
   if (unsettled_ == kNothing) return;
   {
-    const TimedSpan wait(world_.timeline(), Track::kWaiting, "optimizer state", unsettled_,
-                         wait_seconds_);
+    const TimedSpan wait(world_.timeline(), Track::kWaiting, "optimizer state", unsettled_);
     worker_.wait();
   }
   unsettled_ = kNothing;
-  background_seconds_ = worker_.busy_seconds();
+  busy_seconds_ = worker_.busy_seconds();
   bytes_between_nodes_ = mean_.bytes_between_nodes();
 }
 
 Costs Agreement::costs() const {
-  return {.wait_seconds = wait_seconds_,
-          .communication_seconds = blocking_seconds_ + background_seconds_,
-          .bytes_between_nodes = bytes_between_nodes_};
+  return {.background_seconds = busy_seconds_, .bytes_between_nodes = bytes_between_nodes_};
 }
 
 void Agreement::average_parameters(std::int64_t exchange) {
   settle();
-  const TimedSpan wait(world_.timeline(), Track::kWaiting, "blocking average", exchange,
-                       wait_seconds_);
-  const auto begun = Clock::now();
+  const TimedSpan span(world_.timeline(), Track::kCommunicating, "blocking average", exchange);
   refuse_non_finite(exchange, {model_.parameters()});
   mean_.average_of_nodes(model_.parameters(), exchange);
-  blocking_seconds_ += since(begun).count();
   bytes_between_nodes_ = mean_.bytes_between_nodes();
 }
 

@@ -26,8 +26,7 @@ class Agreement {
   // Parameters alone.
   void average_parameters(std::int64_t exchange);
 
-  // Waited for or not, up to the last settle().
-  Costs costs() const;
+  Costs costs() const;  // up to the last settle()
 
  private:
   static constexpr std::int64_t kNothing = -1;
@@ -40,9 +39,7 @@ class Agreement {
   Optimizer& optimizer_;
   HierarchicalMean mean_;
   std::int64_t unsettled_ = kNothing;  // the agreement whose optimizer state is on its way
-  double wait_seconds_ = 0;
-  double blocking_seconds_ = 0;
-  double background_seconds_ = 0;
+  double busy_seconds_ = 0;
   std::int64_t bytes_between_nodes_ = 0;
   Worker worker_;  // last: it uses all of the above
 };

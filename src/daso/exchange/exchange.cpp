@@ -109,7 +109,7 @@ void Exchange::merge(std::int64_t staleness) {
   DASO_ASSERT(in_flight_);
   Timeline& timeline = world_.timeline();
   {
-    const TimedSpan wait(timeline, Track::kWaiting, "exchange", exchange_, costs_.wait_seconds);
+    const TimedSpan wait(timeline, Track::kWaiting, "exchange", exchange_);
     worker_.wait();
   }
   const Span span(timeline, Track::kTraining, "merge", exchange_);
@@ -121,7 +121,7 @@ void Exchange::merge(std::int64_t staleness) {
                   .end = Clock::now()});
   }
   in_flight_ = false;
-  costs_.communication_seconds = worker_.busy_seconds();
+  costs_.background_seconds = worker_.busy_seconds();
   costs_.bytes_between_nodes = mean_.bytes_between_nodes();
   if (next_distance_) distance_ = std::exchange(next_distance_, std::nullopt);
   std::swap(residual_, next_residual_);

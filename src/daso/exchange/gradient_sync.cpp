@@ -39,7 +39,7 @@ void GradientSync::finish() {
   watch_.flush();
   if (world_mean_) worker_.post([this] { world_mean_->finish(); });
   {
-    const TimedSpan wait(world_.timeline(), Track::kWaiting, "gradients", step_, wait_seconds_);
+    const TimedSpan wait(world_.timeline(), Track::kWaiting, "gradients", step_);
     worker_.wait();
   }
   busy_seconds_ = worker_.busy_seconds();
@@ -47,8 +47,7 @@ void GradientSync::finish() {
 }
 
 Costs GradientSync::costs() const {
-  return {.wait_seconds = wait_seconds_,
-          .communication_seconds = busy_seconds_,
+  return {.background_seconds = busy_seconds_,
           .bytes_between_nodes = world_mean_ ? world_mean_->bytes_between_nodes() : 0};
 }
 

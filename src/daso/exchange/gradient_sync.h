@@ -65,7 +65,6 @@ class GradientSync {
   std::optional<HierarchicalMean> world_mean_;
   Reach reach_ = Reach::kNode;
   std::int64_t step_ = 0;
-  double wait_seconds_ = 0;
   double busy_seconds_ = 0;  // of its thread, up to the last finish()
   GradientWatch watch_;
   Worker worker_;  // last: it uses all of the above

@@ -10,8 +10,7 @@
 namespace daso {
 
 Costs& Costs::operator+=(const Costs& other) {
-  wait_seconds += other.wait_seconds;
-  communication_seconds += other.communication_seconds;
+  background_seconds += other.background_seconds;
   bytes_between_nodes += other.bytes_between_nodes;
   return *this;
 }

@@ -10,10 +10,9 @@
 
 namespace daso {
 
-// What communication has cost one rank so far. Every part of a strategy counts its own.
+// What communication has cost one rank so far, besides the waits that the world's timeline counts.
 struct Costs {
-  double wait_seconds = 0;               // blocked in communication
-  double communication_seconds = 0;      // some thread was busy with it, waited for or not
+  double background_seconds = 0;         // threads were busy with it, waited for or not
   std::int64_t bytes_between_nodes = 0;  // sent by this rank
 
   Costs& operator+=(const Costs& other);

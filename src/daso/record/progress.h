@@ -7,19 +7,19 @@
 #include <vector>
 
 #include "daso/policy/run_plan.h"
-#include "daso/record/time_budget.h"
+#include "daso/record/lateness.h"
 #include "daso/strategy/strategy.h"
 
 namespace daso {
 
 // What an evaluation finds.
 struct Score {
-  double loss = 0;          // mean over the labels, in nats; a text has one at each place
-  double accuracy = 0;      // 0 ... 1
-  double wait_seconds = 0;  // this rank's, for the others
+  double loss = 0;      // mean over the labels, in nats; a text has one at each place
+  double accuracy = 0;  // 0 ... 1
 };
 
-// What rank 0 is told while a run goes on.
+// What is known of a run after a step, on the rank that asks. record/metrics.h names what is
+// recorded of it.
 struct Progress {
   StepInfo info;
   int epochs = 0;

@@ -58,8 +58,9 @@ std::string text_of(const Summary& s) {
                  {"late", late_of(s.late)},
                  {"exit", s.exit},
                  {"out", s.out}};
-  if (s.epochs == 0) {
-    for (const char* name : {"train_loss", "test_loss", "test_accuracy"}) report.erase(name);
+  if (s.epochs == 0) report.erase("train_loss");
+  if (s.epochs == 0 || !s.evaluated) {
+    for (const char* name : {"test_loss", "test_accuracy"}) report.erase(name);
   }
   if (s.bad_images) report["bad_images"] = *s.bad_images;
   return report.dump(2) + "\n";

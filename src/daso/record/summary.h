@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "daso/record/lateness.h"
 #include "daso/record/time_budget.h"
 
 namespace daso {
@@ -31,6 +32,7 @@ struct Summary {
   std::int64_t bytes_between_nodes = 0;
   std::int64_t skipped_steps = 0;
   double train_loss = 0;
+  bool evaluated = true;  // on a test part, after the last whole epoch; else there are none of:
   double test_loss = 0;
   double test_accuracy = 0;
   std::optional<std::int64_t> bad_images;  // where they are skipped

@@ -32,11 +32,4 @@ std::vector<TimeSpent> time_budget(World& world, const TimeSpent& own) {
   return nodes;
 }
 
-void add(const Late& late, std::vector<Lateness>& by_rank) {
-  if (late.seconds < kLateSeconds) return;
-  Lateness& of_rank = by_rank[static_cast<std::size_t>(late.rank)];
-  ++of_rank.times;
-  of_rank.seconds += late.seconds;
-}
-
 }  // namespace daso

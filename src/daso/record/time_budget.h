@@ -1,22 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cstdint>
 #include <vector>
 
 #include "daso/comm/world.h"
 
 namespace daso {
 
-// Where one rank's time went, in this process; docs/measuring.md defines each.
+// Where one rank's time went, in this process: the kinds of time, defined here and nowhere else.
+// Each but the hidden one is time of the training thread, counted by the timed spans of a track of
+// the world's timeline; no second counts twice.
 struct TimeSpent {
-  double seconds = 0;                // all of it
-  double exposed_communication = 0;  // waited for
-  double hidden_communication = 0;   // beneath the rest
-  double data = 0;
-  double evaluation = 0;
-  double checkpoint = 0;
+  double seconds = 0;                // all of it, from the first step to the end
+  double exposed_communication = 0;  // blocked in communication: Timeline::waited()
+  double hidden_communication = 0;   // threads beneath were busy with it, less the wait for them
+  double data = 0;                   // waiting for a batch: Track::kData
+  double evaluation = 0;             // of the test part, without the waits in it: kEvaluation
+  double checkpoint = 0;             // taking them and waiting for the last: kCheckpoint
 
+  // All the rest.
   double compute() const {
     return seconds - exposed_communication - data - evaluation - checkpoint;
   }
@@ -24,23 +26,5 @@ struct TimeSpent {
 
 // Of each node: the mean over its ranks; on all ranks, which call it together.
 std::vector<TimeSpent> time_budget(World& world, const TimeSpent& own);
-
-// The rank that took longest for a step, and by how much more than the middle one. Time in which it
-// was blocked in communication is not its own and does not count: who waits for a late rank is not
-// late.
-struct Late {
-  int rank = 0;
-  std::int64_t step = 0;
-  double seconds = 0;
-};
-
-// How often a rank was late, and by how much in all.
-struct Lateness {
-  std::int64_t times = 0;
-  double seconds = 0;
-};
-// What is less is not worth a word.
-inline constexpr double kLateSeconds = 0.005;
-void add(const Late& late, std::vector<Lateness>& by_rank);
 
 }  // namespace daso

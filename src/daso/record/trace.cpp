@@ -16,26 +16,53 @@ namespace {
 
 using json = nlohmann::ordered_json;
 
-struct Row {
+// What a viewer shows in one line.
+struct TraceRow {
   const char* name;
   bool overlaps;  // its events may overlap, so each has a name of its own in the file
 };
-constexpr std::array<Row, kTracks> kRows = {Row{"training", false},
-                                            Row{"waiting", false},
-                                            Row{"data", false},
-                                            Row{"evaluation", false},
-                                            Row{"gradients", true},
-                                            Row{"exchange thread", false},
-                                            Row{"exchanges, start to merge", true},
-                                            Row{"checkpoints", true}};
+constexpr std::array<TraceRow, kTracks> kRows = {TraceRow{"training", false},
+                                                 TraceRow{"waiting", false},
+                                                 TraceRow{"data", false},
+                                                 TraceRow{"evaluation", false},
+                                                 TraceRow{"gradients", true},
+                                                 TraceRow{"exchange thread", false},
+                                                 TraceRow{"exchanges, start to merge", true},
+                                                 TraceRow{"checkpoints", true},
+                                                 TraceRow{"waiting", false}};
 
 double seconds_of(Clock::time_point time) { return Seconds(time.time_since_epoch()).count(); }
+
+constexpr int kQuestions = 12;
+
+ClockOffset ask(Communicator& ranks, int rank, Seconds limit) {
+  ClockOffset best;
+  for (int i = 0; i < kQuestions; ++i) {
+    const double asked = seconds_of(Clock::now());
+    ranks.send(at::zeros({1}, at::kDouble), rank).wait(limit);
+    const at::Tensor answer = ranks.receive(at::zeros({1}, at::kDouble), rank).wait(limit);
+    const double answered = seconds_of(Clock::now());
+    const double error = (answered - asked) / 2;
+    if (i > 0 && error >= best.error) continue;
+    best = {.seconds = answer.item<double>() - (asked + answered) / 2, .error = error};
+  }
+  return best;
+}
+
+void answer(Communicator& ranks, Seconds limit) {
+  for (int i = 0; i < kQuestions; ++i) {
+    ranks.receive(at::zeros({1}, at::kDouble), 0).wait(limit);
+    ranks.send(at::full({1}, seconds_of(Clock::now()), at::kDouble), 0).wait(limit);
+  }
+}
 
 // Perfetto takes a thread that has the process's number for its main one, and number 0 too.
 int process_of(int rank) { return rank + 1; }
 std::int64_t thread_of(Track track) {
   constexpr std::int64_t kAboveAllProcesses = 1000000;
-  return kAboveAllProcesses + static_cast<std::int64_t>(track);
+  // Who communicates waits for others, too: one row for both.
+  const Track shown = track == Track::kCommunicating ? Track::kWaiting : track;
+  return kAboveAllProcesses + static_cast<std::int64_t>(shown);
 }
 
 // Events of one rank as text: JSON objects with commas between them.
@@ -48,13 +75,14 @@ class Writer {
         fmt::format("node {} rank {} on {}", topology.node_of(rank_), rank_, world.host_of(rank_)));
     meta("process_sort_index", Track::kTraining, "sort_index", rank_);
     for (std::size_t track = 0; track < kTracks; ++track) {
+      if (static_cast<Track>(track) == Track::kCommunicating) continue;  // in the row of waiting
       meta("thread_name", static_cast<Track>(track), "name", kRows[track].name);
       meta("thread_sort_index", static_cast<Track>(track), "sort_index", track);
     }
   }
 
   void slice(const Event& event, double begin, double end) {
-    const Row& row = kRows[static_cast<std::size_t>(event.track)];
+    const TraceRow& row = kRows[static_cast<std::size_t>(event.track)];
     json one = event_at("X", name_of(event), event.track, begin);
     one["cat"] = row.name;
     one["args"] = {{"number", event.number}};
@@ -133,6 +161,24 @@ class Writer {
 
 }  // namespace
 
+std::vector<ClockOffset> clock_offsets(World& world) {
+  Communicator& ranks = world.everyone();
+  const at::Tensor all = at::zeros({world.size(), 2}, at::kDouble);
+  if (world.rank() != 0) answer(ranks, world.limit());
+  for (int rank = 1; rank < world.size() && world.rank() == 0; ++rank) {
+    const ClockOffset offset = ask(ranks, rank, world.limit());
+    all[rank][0] = offset.seconds;
+    all[rank][1] = offset.error;
+  }
+  ranks.broadcast(all, 0).wait(world.limit());
+  std::vector<ClockOffset> offsets;
+  offsets.reserve(static_cast<std::size_t>(world.size()));
+  for (int rank = 0; rank < world.size(); ++rank) {
+    offsets.push_back({all[rank][0].item<double>(), all[rank][1].item<double>()});
+  }
+  return offsets;
+}
+
 Trace::Trace(World& world)
     : world_(world), begin_(seconds_of(Clock::now())), first_(clock_offsets(world)) {
   const at::Tensor origin = at::full({1}, begin_, at::kDouble);
@@ -147,7 +193,7 @@ double Trace::moment(Clock::time_point time) const {
   return 1e6 * (now - offset - origin_);
 }
 
-void Trace::write(const std::filesystem::path& file, const std::vector<Mark>& marks) {
+void Trace::write(const std::filesystem::path& file, const std::vector<Late>& late) {
   end_ = seconds_of(Clock::now());
   last_ = clock_offsets(world_);
   Writer writer(world_);
@@ -159,8 +205,9 @@ void Trace::write(const std::filesystem::path& file, const std::vector<Mark>& ma
     const double inside = (end - begin) / 1000;
     if (event.talked_to != nullptr) writer.arrows(event, begin + inside, end - inside);
     if (std::string_view(event.name) != "step") continue;
-    for (const Mark& mark : marks) {
-      if (mark.rank == world_.rank() && mark.step == event.number) writer.mark(mark.text, end);
+    for (const Late& one : late) {
+      if (one.rank != world_.rank() || one.step != event.number) continue;
+      writer.mark(fmt::format("late by {:.0f} ms", 1e3 * one.seconds), end);
     }
   }
   const auto parts =

@@ -6,16 +6,19 @@
 #include <vector>
 
 #include "daso/comm/world.h"
-#include "daso/record/clock_offset.h"
+#include "daso/record/lateness.h"
 
 namespace daso {
 
-// Something at one moment of a rank: the end of one of its steps.
-struct Mark {
-  int rank = 0;
-  std::int64_t step = 0;
-  std::string text;
+// What another rank's clock shows when rank 0's shows 0, and how far that may be off.
+struct ClockOffset {
+  double seconds = 0;
+  double error = 0;  // half of the quickest round trip
 };
+
+// Of all ranks, on all ranks. Rank 0 asks each in turn for its time, several times; the quickest
+// answer counts, as the network delayed it least. All ranks call it together.
+std::vector<ClockOffset> clock_offsets(World& world);
 
 // The trace of all ranks in one file, on rank 0's clock, as Perfetto and chrome://tracing take it.
 // Clocks are compared at the beginning and at the end; in between they drift evenly.
@@ -24,8 +27,10 @@ class Trace {
   // The world is borrowed. All ranks make theirs together.
   explicit Trace(World& world);
 
-  // Collects what the timelines hold; rank 0 writes. All ranks call it together.
-  void write(const std::filesystem::path& file, const std::vector<Mark>& marks);
+  // Collects what the timelines hold; rank 0 writes. Who was late is marked at the end of that
+  // step. All ranks call it together. A file that cannot be written is worth a warning, no more:
+  // the run has trained well.
+  void write(const std::filesystem::path& file, const std::vector<Late>& late);
 
  private:
   // Microseconds of rank 0's clock since the trace began.

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <array>
 #include <optional>
 #include <vector>
 
 #include "daso/comm/world.h"
-#include "daso/record/time_budget.h"
+#include "daso/record/lateness.h"
 
 namespace daso {
 
@@ -27,7 +26,7 @@ struct Agreed {
 // of them at the same step, without having waited for it.
 class Control {
  public:
-  static constexpr std::int64_t kInterval = 8;
+  static constexpr std::int64_t kInterval = StepTimes::kInterval;
 
   // The world is borrowed. All ranks make theirs together.
   explicit Control(World& world);
@@ -38,15 +37,7 @@ class Control {
   Agreed after_step(std::int64_t step, Request own, double worked);
 
  private:
-  Agreed collected();
-  Late latest_in(const at::Tensor& rows) const;
-
-  World& world_;
-  Communicator& ranks_;
-  std::array<double, kInterval> worked_{};  // by step, modulo
-  std::int64_t steps_ = 0;                  // that worked_ holds, of this process
-  std::int64_t collected_step_ = 0;         // the last one that is being collected
-  std::optional<Pending> collecting_;
+  StepTimes times_;
 };
 
 }  // namespace daso

@@ -9,7 +9,7 @@
 
 namespace daso {
 
-Score evaluate(Network& network, EvaluationLoader& own_part, Communicator& ranks, Seconds limit) {
+Score evaluate(Network& network, EvaluationLoader& own_part, Communicator& ranks, World& world) {
   const at::NoGradGuard no_grad;
   const bool was_training = network.is_training();
   network.eval();
@@ -26,13 +26,12 @@ Score evaluate(Network& network, EvaluationLoader& own_part, Communicator& ranks
     totals[2] += static_cast<double>(labels.numel());
   }
   network.train(was_training);
-  const auto arrival = Clock::now();
-  totals = ranks.all_reduce(totals, Reduce::kSum).wait(limit);
-  const double waited = since(arrival).count();
+  {
+    const TimedSpan span(world.timeline(), Track::kCommunicating, "scores", 0);
+    totals = ranks.all_reduce(totals, Reduce::kSum).wait(world.limit());
+  }
   const double labels = std::max(1.0, totals[2].item<double>());
-  return {.loss = totals[0].item<double>() / labels,
-          .accuracy = totals[1].item<double>() / labels,
-          .wait_seconds = waited};
+  return {.loss = totals[0].item<double>() / labels, .accuracy = totals[1].item<double>() / labels};
 }
 
 }  // namespace daso

@@ -9,8 +9,7 @@ namespace daso {
 
 class Network;  // in network.h
 
-// The score of a model on all examples, each rank doing its part; the same on all ranks
-// but for the time they waited.
-Score evaluate(Network& network, EvaluationLoader& own_part, Communicator& ranks, Seconds limit);
+// The score of a model on all examples, each of the ranks doing its part; the same on all of them.
+Score evaluate(Network& network, EvaluationLoader& own_part, Communicator& ranks, World& world);
 
 }  // namespace daso

@@ -35,17 +35,15 @@ auto told(World& world, const Act& act) {
 
 bool Trainer::Body::advance(const OnProgress& on_progress) {
   if (place.epoch >= run_plan.epochs || stopping) return false;
-  active_since = epoch_start = last_step = Clock::now();
-  epoch_wait = last_wait = waited();
+  meter.start();
   train_epoch(place.epoch, place.batch, on_progress);
   world.timeline().record(false);
-  spent.seconds += since(active_since).count();
+  meter.stop();
   return true;
 }
 
 void Trainer::Body::train_epoch(int epoch, std::int64_t from, const OnProgress& on_progress) {
   network->train();
-  epoch_steps = 0;
   if (from == 0) tally.loss = {};
   loader.start(epoch, from);
   for (std::int64_t batch = from; batch < run_plan.batches; ++batch) {
@@ -70,7 +68,7 @@ StepInfo Trainer::Body::when_at(int epoch, std::int64_t batch) const {
 }
 
 Batch Trainer::Body::next_batch(const StepInfo& info) {
-  const TimedSpan span(world.timeline(), Track::kData, "data", info.step, spent.data);
+  const TimedSpan span(world.timeline(), Track::kData, "data", info.step);
   return loader.next();
 }
 
@@ -103,8 +101,7 @@ double Trainer::Body::train_batch(const Batch& batch, const StepInfo& info) {
   strategy->before_step();
   update(info);
   tally.add(strategy->after_step(info));
-  ++steps_here;
-  ++epoch_steps;
+  meter.step();
   return sum / options.accumulate;
 }
 
@@ -156,19 +153,17 @@ void Trainer::Body::evaluate_epoch(int epoch) {
     averaged.emplace(model, optimizer->average());
   }
   {
-    const TimedSpan span(world.timeline(), Track::kEvaluation, "evaluation", epoch,
-                         spent.evaluation);
-    tally.score = evaluate(*network, test_part, team, world.limit());
+    const TimedSpan span(world.timeline(), Track::kEvaluation, "evaluation", epoch);
+    tally.score = evaluate(*network, test_part, team, world);
   }
-  evaluation_wait += tally.score.wait_seconds;
   if (options.keep_best) keep_if_best();
 }
 
 // Steps and epochs are counted; minutes and signals are agreed on, since every rank has its own.
 bool Trainer::Body::checkpoint_due(const StepInfo& info) {
   const Request request = own_request();
-  const Agreed agreed = control.after_step(info.step, request, worked());
-  follow(agreed);
+  const Agreed agreed = control.after_step(info.step, request, meter.worked());
+  meter.hear(agreed.late, agreed.worked);
   if (agreed.request == Request::kStop) stopping = true;
   if (agreed.request != Request::kNothing) return true;
   if (!options.checkpoint_every) return false;
@@ -187,13 +182,6 @@ Request Trainer::Body::own_request() const {
                                                                           : Request::kNothing;
 }
 
-// The seconds since the last call, without those in which this rank waited for others.
-double Trainer::Body::worked() {
-  const double whole = since(std::exchange(last_step, Clock::now())).count();
-  const double before = std::exchange(last_wait, waited());
-  return whole - (last_wait - before);
-}
-
 Trainer::Trainer(World& world, const Settings& options)
     : body_(std::make_unique<Body>(world, options)) {}
 Trainer::~Trainer() = default;
@@ -204,10 +192,10 @@ bool Trainer::advance(const OnProgress& on_progress, InterruptedBy interrupted) 
 }
 
 void Trainer::settle() {
-  const auto begun = Clock::now();
+  body_->meter.start();
   body_->strategy->settle();
   body_->checkpoints.settle();
-  body_->spent.seconds += since(begun).count();
+  body_->meter.stop();
 }
 
 Summary Trainer::finish() {

@@ -10,7 +10,7 @@
 #include "daso/data/evaluation_loader.h"
 #include "daso/data/loader.h"
 #include "daso/optim/loss_scaler.h"
-#include "daso/record/time_budget.h"
+#include "daso/record/meter.h"
 #include "daso/record/trace.h"
 #include "daso/run/checkpoint_writer.h"
 #include "daso/run/control.h"
@@ -43,7 +43,6 @@ struct Trainer::Body {
   void agree_on_scale();
   bool checkpoint_due(const StepInfo& info);
   Request own_request() const;
-  double worked();
 
   // What a checkpoint keeps.
   ModelInput input() const;
@@ -55,14 +54,10 @@ struct Trainer::Body {
   void keep_if_best();
 
   // What people see.
-  void follow(const Agreed& agreed);
   void record_step(std::int64_t step);
-  double waited() const {
-    return strategy->costs().wait_seconds + evaluation_wait + statistics_wait;
-  }
   Progress progress(const StepInfo& info) const;
-  TimeSpent time_spent() const;
   Summary finish();
+  std::int64_t bad_images();
 
   World& world;
   const Settings options;
@@ -92,20 +87,8 @@ struct Trainer::Body {
   Tally tally;
 
   // All below is of this process.
-  std::int64_t steps_here = 0;
-  TimeSpent spent;
-  double evaluation_wait = 0;
-  double statistics_wait = 0;                     // of --sync-batchnorm
-  Clock::time_point active_since = Clock::now();  // other runs may have turns in between
-  Clock::time_point epoch_start = active_since;
-  Clock::time_point last_checkpoint = active_since;
-  Clock::time_point last_step = active_since;  // when it ended
-  double last_wait = 0;                        // waited() then
-  double epoch_wait = 0;                       // waited() at the epoch's beginning
-  std::int64_t epoch_steps = 0;
-  Agreed last_agreed;
-  std::vector<Lateness> lateness;
-  std::vector<Mark> marks;
+  Meter meter;
+  Clock::time_point last_checkpoint = Clock::now();
 };
 
 }  // namespace daso

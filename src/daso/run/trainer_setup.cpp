@@ -148,7 +148,8 @@ Trainer::Body::Body(World& the_world, const Settings& the_options)
                             .normalisation = loading.normalisation}),
       control(world),
       checkpoints(world, options.out / "checkpoints", options.keep),
-      lateness(static_cast<std::size_t>(world.size())) {
+      meter(world, *strategy,
+            std::int64_t{options.batch_size} * options.accumulate * world.size()) {
   at::set_num_threads(options.threads);
   if (options.precision == Precision::kFp16) scaler.emplace();
   if (options.sync_batchnorm) share_batch_norm();
@@ -170,8 +171,7 @@ void Trainer::Body::share_batch_norm() {
   Communicator& node = world.group(world.topology().ranks_of(world.node()),
                                    fmt::format("statistics of {}", world.node()));
   const int layers = share_statistics(*network, [this, &node](const at::Tensor& values) {
-    const TimedSpan span(world.timeline(), Track::kWaiting, "statistics", place.step,
-                         statistics_wait);
+    const TimedSpan span(world.timeline(), Track::kCommunicating, "statistics", place.step);
     node.all_reduce(values, Reduce::kSum).wait(world.limit());
   });
   require(layers > 0, "--sync-batchnorm changes nothing here: model '{}' has no BatchNorm",

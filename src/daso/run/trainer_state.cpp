@@ -70,7 +70,7 @@ ModelInput Trainer::Body::input() const {
 }
 
 void Trainer::Body::checkpoint(RunPlace at) {
-  const TimedSpan span(world.timeline(), Track::kCheckpoint, "take", at.step, spent.checkpoint);
+  const TimedSpan span(world.timeline(), Track::kCheckpoint, "take", at.step);
   last_checkpoint = Clock::now();
   saved = at;
   has_saved = true;

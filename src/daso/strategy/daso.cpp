@@ -66,7 +66,7 @@ class Daso final : public Strategy {
   }
 
   Costs costs() const override {
-    const Costs blocking = gradients_.costs() + means_.costs() + agreement_.costs();
+    const Costs blocking = gradients_.costs() + agreement_.costs();
     return exchange_ ? blocking + exchange_->costs() : blocking;
   }
 

@@ -48,7 +48,7 @@ class Local final : public Strategy {
   }
   void load_state(const State& state) override { pacing_.load_state(state); }
 
-  Costs costs() const override { return gradients_.costs() + means_.costs() + agreement_.costs(); }
+  Costs costs() const override { return gradients_.costs() + agreement_.costs(); }
   StrategyStatus status() const override { return pacing_.status(); }
 
  private:

@@ -21,14 +21,12 @@ class EpochMeans {
 
   double mean_loss(int epoch, double loss);
   void average_buffers();
-  Costs costs() const;
 
  private:
   World& world_;
   FlatModel& model_;
   Communicator& ranks_;
   OrderedMean buffers_mean_;
-  double wait_seconds_ = 0;
 };
 
 // The policy of a strategy with phases: what its schedule and its cycle say is due, and what a

@@ -22,7 +22,7 @@ class Synchronous final : public Strategy {
   }
   double end_epoch(int epoch, double loss) override { return means_.mean_loss(epoch, loss); }
   void average_buffers() override { means_.average_buffers(); }
-  Costs costs() const override { return gradients_.costs() + means_.costs(); }
+  Costs costs() const override { return gradients_.costs(); }
 
  private:
   const Reach reach_;

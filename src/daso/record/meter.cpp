@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daso/record/meter.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace daso {
+
+Meter::Meter(World& world, const Strategy& strategy, std::int64_t samples_per_step)
+    : world_(world),
+      strategy_(strategy),
+      samples_per_step_(static_cast<double>(samples_per_step)) {}
+
+void Meter::start() {
+  running_ = true;
+  start_ = last_ = Clock::now();
+  at_start_ = now_counted();
+  epoch_wait_ = last_wait_ = waited();
+  epoch_steps_ = 0;
+}
+
+void Meter::stop() {
+  for (std::size_t track = 0; track < kTracks; ++track) {
+    counted_[track] = counted(static_cast<Track>(track));
+  }
+  seconds_ = seconds();
+  running_ = false;
+}
+
+void Meter::step() {
+  ++steps_;
+  ++epoch_steps_;
+}
+
+double Meter::worked() {
+  const double whole = since(std::exchange(last_, Clock::now())).count();
+  const double before = std::exchange(last_wait_, waited());
+  return whole - (last_wait_ - before);
+}
+
+void Meter::hear(const std::optional<Late>& late, const std::vector<double>& worked) {
+  if (!late) return;
+  last_late_ = late;
+  worked_ = worked;
+  if (is_late(late->seconds)) late_.push_back(*late);
+}
+
+Progress Meter::progress(const StepInfo& info, int epochs) const {
+  const double of_epoch = since(start_).count();
+  return {.info = info,
+          .epochs = epochs,
+          .seconds = seconds(),
+          .strategy = strategy_.status(),
+          .loss = 0,
+          .samples_per_second = static_cast<double>(epoch_steps_) * samples_per_step_ / of_epoch,
+          .wait_share = (waited() - epoch_wait_) / of_epoch,
+          .wait_seconds = waited(),
+          .bytes_between_nodes = strategy_.costs().bytes_between_nodes,
+          .late = last_late_,
+          .worked = worked_,
+          .test = std::nullopt};
+}
+
+TimeSpent Meter::spent() const {
+  const double background = strategy_.costs().background_seconds;
+  return {.seconds = seconds(),
+          .exposed_communication = waited(),
+          .hidden_communication = std::max(0.0, background - counted(Track::kWaiting)),
+          .data = counted(Track::kData),
+          .evaluation = counted(Track::kEvaluation),
+          .checkpoint = counted(Track::kCheckpoint)};
+}
+
+Summary Meter::summary() const {
+  at::Tensor totals = at::tensor(
+      {waited() / world_.size(), static_cast<double>(strategy_.costs().bytes_between_nodes)},
+      at::kDouble);
+  totals = world_.everyone().all_reduce(totals, Reduce::kSum).wait(world_.limit());
+  Summary summary;
+  summary.nodes = world_.topology().nodes();
+  summary.ranks = world_.size();
+  summary.seconds = seconds();
+  summary.samples_per_second = static_cast<double>(steps_) * samples_per_step_ / seconds();
+  summary.wait_seconds = totals[0].item<double>();
+  summary.bytes_between_nodes = static_cast<std::int64_t>(totals[1].item<double>());
+  summary.time_budget = time_budget(world_, spent());
+  for (int rank = 0; rank < world_.size(); ++rank) {
+    summary.late.push_back({.rank = rank, .node = world_.topology().node_of(rank), .lateness = {}});
+  }
+  for (const Late& one : late_) {
+    Lateness& of_rank = summary.late[static_cast<std::size_t>(one.rank)].lateness;
+    ++of_rank.times;
+    of_rank.seconds += one.seconds;
+  }
+  return summary;
+}
+
+Meter::Counts Meter::now_counted() const {
+  Counts counts{};
+  for (std::size_t track = 0; track < kTracks; ++track) {
+    counts[track] = world_.timeline().counted(static_cast<Track>(track));
+  }
+  return counts;
+}
+
+double Meter::counted(Track track) const {
+  const auto at = static_cast<std::size_t>(track);
+  return counted_[at] + (running_ ? world_.timeline().counted(track) - at_start_[at] : 0);
+}
+
+double Meter::seconds() const { return seconds_ + (running_ ? since(start_).count() : 0); }
+
+}  // namespace daso
