@@ -13,7 +13,9 @@
 
 #include "bench/statistics.h"
 #include "cli/table.h"
-#include "daso/record/duration.h"
+#include "daso/record/metrics.h"
+#include "daso/record/report_data.h"
+#include "daso/record/report_text.h"
 
 namespace daso::cli {
 namespace {
@@ -23,15 +25,7 @@ using namespace bench;
 using nlohmann::json;
 
 constexpr double kSilenceSeconds = 10;  // a run writes about once a second
-constexpr double kLateSeconds = 0.005;  // what is less is not worth a word
 constexpr double kSlow = 1.2;           // times the median: a rank that is pointed at
-
-std::optional<double> number_in(const json& object, const char* field) {
-  const auto found = object.find(field);
-  if (found == object.end() || !found->is_number()) return std::nullopt;
-  const auto number = found->get<double>();
-  return std::isfinite(number) ? std::optional(number) : std::nullopt;
-}
 
 // Within what every conversion below can hold.
 std::int64_t count_in(const json& object, const char* field) {
@@ -70,7 +64,7 @@ std::string bar(double share, int width) {
 std::string state_line(const json& status, double now) {
   const std::string state = text_in(status, "state");
   const double silence = now - number_in(status, "updated").value_or(now);
-  const std::string for_long = short_duration(number_in(status, "seconds").value_or(0));
+  const std::string for_long = short_duration(number_in(status, metric("seconds")).value_or(0));
   std::string text = fmt::format("{} {} {}", state, is_over(status) ? "after" : "for", for_long);
   if (!is_over(status) && silence > kSilenceSeconds) {
     text = fmt::format("no news for {}: the run may have been killed", short_duration(silence));
@@ -86,8 +80,8 @@ std::string progress_line(const json& status, int width) {
   const std::int64_t steps = count_in(status, "steps");
   const std::int64_t step = count_in(status, "step");
   const double share = steps > 0 ? static_cast<double>(step) / static_cast<double>(steps) : 0;
-  const std::string before =
-      fmt::format("epoch {} of {} [", std::min(count_in(status, "epoch") + 1, epochs), epochs);
+  const std::string before = fmt::format(
+      "epoch {} of {} [", std::min(count_in(status, metric("epoch")) + 1, epochs), epochs);
   std::string after =
       fmt::format("] {:3.0f} %  step {} of {}", 100 * std::min(share, 1.0), step, steps);
   const std::optional<double> left = number_in(status, "seconds_left");
@@ -97,11 +91,12 @@ std::string progress_line(const json& status, int width) {
 }
 
 std::string phase_line(const json& status) {
-  const std::int64_t skip = count_in(status, "skip");
-  const std::int64_t wait = count_in(status, "wait");
+  const std::int64_t skip = count_in(status, metric("skip"));
+  const std::int64_t wait = count_in(status, metric("wait"));
   const std::int64_t in_flight_for = count_in(status, "in_flight_for");
-  if (!status.contains("phase")) return "phase     none: the strategy is the same in every step";
-  std::string text = "phase     " + text_in(status, "phase");
+  if (!status.contains(metric("phase")))
+    return "phase     none: the strategy is the same in every step";
+  std::string text = "phase     " + text_in(status, metric("phase"));
   if (skip == 0) return text + ", no exchange in the background";
   text += skip == 1 ? ", exchange every step" : fmt::format(", exchange every {} steps", skip);
   text += wait == 0 ? ", blocking" : fmt::format(", merged after {}", wait);
@@ -110,18 +105,19 @@ std::string phase_line(const json& status) {
 }
 
 std::string training_line(const json& status) {
-  std::optional<double> percent = number_in(status, "wait_share");
+  std::optional<double> percent = number_in(status, metric("wait_share"));
   if (percent) *percent *= 100;
   return fmt::format("training  loss {}   accuracy {}   {} samples/s   waiting {} %",
-                     text_of(number_in(status, "train_loss"), 4),
-                     text_of(number_in(status, "test_accuracy"), 4),
-                     text_of(number_in(status, "samples_per_second"), 0), text_of(percent, 1));
+                     text_of(number_in(status, metric("train_loss")), 4),
+                     text_of(number_in(status, metric("test_accuracy")), 4),
+                     text_of(number_in(status, metric("samples_per_second")), 0),
+                     text_of(percent, 1));
 }
 
 std::string late_line(const json& status) {
   const json late = status.value("late", json());
-  const double seconds = late.is_object() ? number_in(late, "seconds").value_or(0) : 0;
-  if (seconds < kLateSeconds) return "late      nobody";
+  const double seconds = number_in(late, "seconds").value_or(0);
+  if (!is_late(seconds)) return "late      nobody";
   return fmt::format("late      rank {} on node {} by {:.0f} ms at step {}", count_in(late, "rank"),
                      count_in(late, "node"), 1e3 * seconds, count_in(late, "step"));
 }

@@ -43,11 +43,12 @@ def records(strategy: str) -> list[dict]:
         cycling = strategy == "daso" and epoch > 0
         record = {
             "step": step, "epoch": epoch, "seconds": 0.2 * (step + 1),
-            "phase": "cycling" if cycling else "warmup", "skip": 4 if cycling else 0,
-            "wait": 1 if cycling else 0, "learning_rate": 0.1 * math.cos(step / 130),
+            "skip": 4 if cycling else 0, "wait": 1 if cycling else 0, "learning_rate": 0.1 * math.cos(step / 130),
             "train_loss": 2.3 * math.exp(-step / 90), "wait_seconds": 0.03 * step,
             "bytes_between_nodes": 1000 * step,
         }
+        if strategy == "daso":  # sync has no phases
+            record["phase"] = "cycling" if cycling else "warmup"
         if cycling:
             record |= {"staleness": 1, "distance": 0.01 / (1 + step)}
         if step > 20:
@@ -231,7 +232,7 @@ document.body.dataset.other = getComputedStyle(document.body).backgroundColor;
                 self.assertEqual(2 * dots, len(re.findall('<circle class="dot', document)))
                 shown = re.sub("<script.*?</script>", "", document, flags=re.S)
                 self.assertEqual([], re.findall("NaN|undefined|Infinity|>-0<", shown))
-                self.assertEqual(8, self.attribute(document, "read").count("seconds"))
+                self.assertEqual(7, self.attribute(document, "read").count("seconds"))  # one schedule: that of daso
                 self.assertEqual(ground, self.attribute(document, "ground"))
                 self.assertNotEqual(ground, self.attribute(document, "other"))
 
@@ -241,6 +242,13 @@ document.body.dataset.other = getComputedStyle(document.body).backgroundColor;
         last = records("daso")[-1]
         loss = self.attribute(document, "read").split("|")[0]
         self.assertEqual(f"step {last['step']} epoch {EPOCHS}{last['train_loss']:.4g}", loss)
+
+    def test_a_strategy_without_phases_has_no_schedule(self):
+        for strategy, hidden in (("sync", 1), ("daso", 0)):
+            document = self.browse(self.report(strategy).replace("<body>", self.WATCH), "--dump-dom")
+            self.assertEqual([], re.findall("<body[^>]* data-error[^>]*>", document))
+            self.assertEqual("true", self.attribute(document, "ready"))
+            self.assertEqual(hidden, len(re.findall('<section id="schedule"[^>]* hidden', document)), strategy)
 
     def test_takes_a_run_of_an_old_version(self):
         run = write_run(self.folder / "old", "daso")

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "daso/base/text.h"
+#include "daso/record/metrics.h"
 #include "daso/record/report_sections.h"
 
 // The block of JSON that the page's script draws from.
@@ -19,8 +20,9 @@ using nlohmann::json;
 constexpr std::size_t kMostRecords = 1500;
 constexpr std::size_t kMostLate = 1000;
 
-constexpr std::array kColumns{"step",          "epoch",      "skip",          "wait",
-                              "learning_rate", "train_loss", "test_accuracy", "distance"};
+constexpr std::array kColumns{
+    metric("step"),          metric("epoch"),      metric("skip"),          metric("wait"),
+    metric("learning_rate"), metric("train_loss"), metric("test_accuracy"), metric("distance")};
 
 // As precise as a drawing needs. null is a gap in a curve; the JSON writer makes it of a number
 // that is not finite, too.
@@ -36,7 +38,7 @@ std::vector<std::optional<double>> times_of(const std::vector<json>& records) {
   double before = 0;
   double last = 0;
   for (const json& record : records) {
-    std::optional<double> seconds = number_in(record, "seconds");
+    std::optional<double> seconds = number_in(record, metric("seconds"));
     if (seconds) {
       if (before + *seconds < last) before = last;
       *seconds += before;
@@ -48,7 +50,7 @@ std::vector<std::optional<double>> times_of(const std::vector<json>& records) {
 }
 
 std::string phase_of(const json& record) {
-  const auto found = record.find("phase");
+  const auto found = record.find(metric("phase"));
   return found != record.end() && found->is_string() ? found->get<std::string>() : "";
 }
 
@@ -61,7 +63,8 @@ std::vector<std::size_t> chosen(const std::vector<json>& records) {
     const bool border = i + 1 == records.size() ||
                         phase_of(records[i]) != phase_of(records[i + 1]) ||
                         (i > 0 && phase_of(records[i]) != phase_of(records[i - 1]));
-    if (border || i % stride == 0 || records[i].contains("test_accuracy")) indices.push_back(i);
+    if (border || i % stride == 0 || records[i].contains(metric("test_accuracy")))
+      indices.push_back(i);
   }
   return indices;
 }
@@ -73,11 +76,12 @@ json late_of(const std::vector<json>& records) {
   json last;
   for (const json& record : records) {
     if (!was_late(record)) continue;
-    const json place = {number_in(record, "late_step").value_or(*number_in(record, "step")),
-                        *number_in(record, "late_rank")};
+    const json place = {
+        number_in(record, metric("late_step")).value_or(*number_in(record, metric("step"))),
+        *number_in(record, metric("late_rank"))};
     if (place == last) continue;
     last = place;
-    late.push_back({place[0], place[1], rounded(number_in(record, "late_seconds"))});
+    late.push_back({place[0], place[1], rounded(number_in(record, metric("late_seconds")))});
   }
   if (late.size() > kMostLate) {  // the worst are what one looks for
     std::nth_element(late.begin(), late.begin() + kMostLate, late.end(),
@@ -92,16 +96,16 @@ json drawn(const ReportedRun& run) {
   const std::vector<std::optional<double>> times = times_of(run.records);
   json result = {{"label", run.label}, {"late", late_of(run.records)}};
   for (const char* column : kColumns) result[column] = json::array();
-  result["seconds"] = result["phase"] = json::array();
+  result[metric("seconds")] = result[metric("phase")] = json::array();
   for (const std::size_t i : indices) {
     const json& record = run.records[i];
     for (const char* column : kColumns) {
       result[column].push_back(rounded(number_in(record, column)));
     }
     // A step has more digits than a curve needs, and is exact.
-    result["step"].back() = record["step"];
-    result["seconds"].push_back(rounded(times[i]));
-    result["phase"].push_back(phase_of(record));
+    result[metric("step")].back() = record[metric("step")];
+    result[metric("seconds")].push_back(rounded(times[i]));
+    result[metric("phase")].push_back(phase_of(record));
   }
   return result;
 }

@@ -8,6 +8,7 @@
 
 #include "daso/base/error.h"
 #include "daso/base/text.h"
+#include "daso/record/metrics.h"
 
 namespace daso {
 namespace {
@@ -21,7 +22,8 @@ std::vector<json> read_records(const fs::path& file) {
   std::ifstream stream(file);
   for (std::string line; std::getline(stream, line);) {
     json record = json::parse(line, nullptr, /*allow_exceptions=*/false);
-    if (record.is_object() && number_in(record, "step")) records.push_back(std::move(record));
+    if (record.is_object() && number_in(record, metric("step")))
+      records.push_back(std::move(record));
   }
   return records;
 }
@@ -54,7 +56,7 @@ std::vector<std::pair<std::string, std::string>> read_configuration(const fs::pa
 // An interrupted run leaves a summary, and then goes on: its records are ahead of that.
 bool is_of_all_records(const json& summary, const std::vector<json>& records) {
   const auto steps = number_in(summary, "steps");
-  return records.empty() || !steps || *number_in(records.back(), "step") < *steps;
+  return records.empty() || !steps || *number_in(records.back(), metric("step")) < *steps;
 }
 
 // How many ranks "2,2" or "2" of `nodes` nodes are.
@@ -77,11 +79,13 @@ json figures_so_far(const ReportedRun& run) {
     }
   }
   for (const json& record : run.records) {
-    for (const char* field : {"seconds", "samples_per_second", "wait_seconds", "train_loss",
-                              "bytes_between_nodes", "test_loss", "test_accuracy"}) {
+    for (const char* field :
+         {metric("seconds"), metric("samples_per_second"), metric("wait_seconds"),
+          metric("train_loss"), metric("bytes_between_nodes"), metric("test_loss"),
+          metric("test_accuracy")}) {
       if (record.contains(field)) figures[field] = record[field];
     }
-    figures["steps"] = record["step"].get<double>() + 1;
+    figures["steps"] = record[metric("step")].get<double>() + 1;
   }
   if (figures.contains("steps")) figures["steps"] = figures["steps"].get<std::int64_t>();
   return figures;
@@ -128,9 +132,8 @@ std::optional<double> number_in(const json& object, const char* field) {
 }
 
 bool was_late(const json& record) {
-  constexpr double kForgiven = 0.005;
-  return number_in(record, "late_rank") &&
-         number_in(record, "late_seconds").value_or(0) > kForgiven;
+  return number_in(record, metric("late_rank")) &&
+         is_late(number_in(record, metric("late_seconds")).value_or(0));
 }
 
 std::vector<ReportedRun> read_runs(const std::vector<fs::path>& folders) {

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <array>
 
-#include "daso/record/duration.h"
 #include "daso/record/report_text.h"
 
 namespace daso {
@@ -118,6 +117,7 @@ const std::array kHeadlines{
              [](const json& figures) { return number_field(figures, "exchanges", count_text); }},
     Headline{"Mean staleness",
              [](const json& figures) {
+               if (number_in(figures, "exchanges") == 0.0) return std::string();
                return with_detail(number_field(figures, "staleness_mean", short_number), "steps");
              }},
 };

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdint>
 #include <nlohmann/json.hpp>
 
 namespace daso {
@@ -20,6 +21,12 @@ std::string valid_utf8(std::string_view text) {
 }
 
 std::string not_finite() { return "not a number"; }
+
+// Rounded first, so that 59.6 s are 1:00 min, and never 60 s.
+std::int64_t whole(double seconds) {
+  constexpr double kMost = 1e15;  // fits into the result; files may hold any number
+  return std::isfinite(seconds) ? std::llround(std::clamp(seconds, 0.0, kMost)) : 0;
+}
 
 }  // namespace
 
@@ -83,6 +90,20 @@ std::string short_number(double number) {
 }
 
 std::string seconds_text(double seconds) { return short_number(seconds) + " s"; }
+
+std::string short_duration(double seconds) {
+  const std::int64_t all = whole(seconds);
+  if (all < 60) return fmt::format("{} s", all);
+  if (all < 3600) return fmt::format("{}:{:02} min", all / 60, all % 60);
+  return fmt::format("{}:{:02} h", all / 3600, all / 60 % 60);
+}
+
+std::string duration_text(double seconds) {
+  const std::int64_t all = whole(seconds);
+  if (all < 120) return "";
+  if (all < 3600) return fmt::format("{} min {} s", all / 60, all % 60);
+  return fmt::format("{} h {} min", all / 3600, all / 60 % 60);
+}
 
 std::string bytes_text(double bytes) {
   constexpr std::array<const char*, 6> kUnits{"bytes", "KB", "MB", "GB", "TB", "PB"};

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-// How a report writes text and numbers.
+// How a report, a bar and `daso top` write text and numbers.
 namespace daso {
 
 // Text as it may stand in an element or between the quotes of an attribute. Bytes that are no UTF-8
@@ -23,6 +23,14 @@ std::string short_number(double number);
 
 // 12.3 s
 std::string seconds_text(double seconds);
+
+// How long something took or will take, to the second. What is no number, or below 0, counts as 0.
+// For a line that has little room: 45 s, 6:15 min, 3:05 h.
+std::string short_duration(double seconds);
+// What people say for a time of two minutes and more: 4 min 12 s, 3 h 5 min; else "". It stands
+// beside the seconds themselves.
+std::string duration_text(double seconds);
+
 // In powers of 1000: 29.6 MB.
 std::string bytes_text(double bytes);
 // 0.1934 gives 19.3 %.

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 
+#include "daso/record/lateness.h"
 #include "daso/record/report_sections.h"
 #include "daso/record/report_text.h"
 
@@ -158,7 +159,8 @@ std::string late_ranks(const ReportedRun& run) {
     return value_of(a, "seconds") > value_of(b, "seconds");
   });
   const double longest = value_of(ranks.front(), "seconds");
-  if (longest <= 0) return "<p>No rank was late by more than 5 ms.</p>\n";
+  if (longest <= 0)
+    return fmt::format("<p>No rank was late by more than {:.0f} ms.</p>\n", 1e3 * kLateSeconds);
   const std::size_t shown = std::min(ranks.size(), kRanksInSight);
   const std::vector<json> first(ranks.begin(), ranks.begin() + static_cast<std::ptrdiff_t>(shown));
   const std::vector<json> rest(ranks.begin() + static_cast<std::ptrdiff_t>(shown), ranks.end());
@@ -210,10 +212,10 @@ std::string late_section(const ReportedRuns& runs) {
   if (content.empty()) return "";
   return fmt::format(
       "<section id=\"late\">\n<h2>Who was late</h2>\n<p class=\"explain\">How often a rank was the "
-      "last to arrive by more than 5 ms, and by how much in all. Dots are those times that "
+      "last to arrive by more than {:.0f} ms, and by how much in all. Dots are those times that "
       "metrics.jsonl has a record of; the larger, the later.</p>\n<div "
       "class=\"pair\">\n{}</div>\n</section>\n",
-      content);
+      1e3 * kLateSeconds, content);
 }
 
 }  // namespace daso

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daso/record/run_files.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <utility>
+
+#include "daso/base/error.h"
+#include "daso/record/metrics.h"
+#include "daso/record/report.h"
+#include "daso/tensor/large_tensor.h"
+
+namespace daso {
+namespace {
+
+namespace fs = std::filesystem;
+using json = nlohmann::ordered_json;
+
+constexpr std::int64_t kRecordEvery = 10;  // steps
+constexpr Seconds kBetweenStatus{1};
+
+bool is_recorded(const StepInfo& info) {
+  return info.step % kRecordEvery == 0 || info.batch == info.last;
+}
+
+std::string content_of(const fs::path& file) {
+  std::ostringstream text;
+  text << std::ifstream(file).rdbuf();
+  return text.str();
+}
+
+// The lines that are of steps before this one. A kill may have cut the last.
+std::string records_before(const std::string& content, std::int64_t step) {
+  std::istringstream stream(content);
+  std::string kept;
+  for (std::string line; std::getline(stream, line);) {
+    const json record = json::parse(line, nullptr, /*allow_exceptions=*/false);
+    const bool whole = record.is_object() && record.contains(metric("step"));
+    if (whole && record[metric("step")] < step) kept += line + "\n";
+  }
+  return kept;
+}
+
+// By rename, so that nobody reads half of it. Not synced: a crash may lose it.
+bool replace(const fs::path& file, const std::string& content) {
+  const fs::path draft = file.string() + ".part";
+  std::ofstream stream(draft);
+  stream << content << std::flush;
+  if (!stream.good()) return false;
+  std::error_code failed;
+  fs::rename(draft, file, failed);
+  return !failed;
+}
+
+// A metric as status.json has it: null where it is not there.
+json value_of(const Metric& metric, const Progress& now) {
+  const Taken value = metric.take(now);
+  return value ? json_of(*value) : json();
+}
+
+json late_of(const std::optional<Late>& late, const Topology& topology) {
+  if (!late) return nullptr;
+  return {{"rank", late->rank},
+          {"node", topology.node_of(late->rank)},
+          {"step", late->step},
+          {"seconds", late->seconds}};
+}
+
+json ranks_of(const World& world, const std::vector<double>& worked) {
+  json list = json::array();
+  for (int rank = 0; rank < world.size(); ++rank) {
+    json one = {{"rank", rank},
+                {"node", world.topology().node_of(rank)},
+                {"host", world.host_of(rank)},
+                {"worked_seconds", nullptr}};
+    if (!worked.empty()) one["worked_seconds"] = worked[static_cast<std::size_t>(rank)];
+    list.push_back(std::move(one));
+  }
+  return list;
+}
+
+}  // namespace
+
+RunFiles::RunFiles(const World& world, RunFacts facts) : world_(world), facts_(std::move(facts)) {
+  open_metrics();
+  try {
+    board_.emplace(facts_.folder, facts_.first_step);
+  } catch (const Error& error) {
+    warn(error.what());
+  }
+}
+
+// Records of steps that are still to be done are of a run that was stopped later than its
+// checkpoint; they are dropped.
+void RunFiles::open_metrics() {
+  const fs::path file = facts_.folder / "metrics.jsonl";
+  const std::string content = content_of(file);
+  const std::string kept = records_before(content, facts_.first_step);
+  require(kept == content || replace(file, kept), "{} cannot be written", file.string());
+  // A record is one write: readers see it whole, and nothing of one that failed is tried again.
+  metrics_.rdbuf()->pubsetbuf(nullptr, 0);
+  metrics_.open(file, std::ios::app);
+  require(metrics_.good(), "{} cannot be written", file.string());
+}
+
+bool RunFiles::due(const StepInfo& info) const {
+  return is_recorded(info) || !status_written_ || since(*status_written_) >= kBetweenStatus;
+}
+
+void RunFiles::add(const Progress& now) {
+  now_ = now;
+  seconds_left_ = seconds_left(now.info);
+  if (now.test) accuracy_ = now.test->accuracy;
+  if (is_recorded(now.info)) put_record(now);
+  if (status_written_ && since(*status_written_) < kBetweenStatus) return;
+  status_written_ = Clock::now();
+  put_status("running");
+}
+
+void RunFiles::put_record(const Progress& now) {
+  const char* separator = std::exchange(cut_, false) ? "\n" : "";
+  metrics_ << fmt::format("{}{}\n", separator, record_of(now).dump());
+  if (!metrics_.good()) {
+    metrics_.clear();
+    cut_ = true;
+    warn((facts_.folder / "metrics.jsonl").string() + ": cannot be written");
+  }
+  if (!board_) return;
+  try {
+    for (const Metric& metric : kMetrics) {
+      const Taken value = metric.take(now);
+      if (value && !metric.tag.empty()) {
+        board_->scalar(std::string(metric.tag), now.info.step, number_of(*value));
+      }
+    }
+    board_->flush();
+  } catch (const Error& error) {
+    warn(error.what());
+  }
+}
+
+void RunFiles::add_histograms(const FlatModel& model, std::int64_t step) {
+  if (!board_) return;
+  const std::span<const float> all = floats(model.parameters());
+  try {
+    for (const FlatSpan& span : model.parameter_spans()) {
+      board_->histogram("parameters/" + span.name, step,
+                        all.subspan(static_cast<std::size_t>(span.offset),
+                                    static_cast<std::size_t>(span.elements)));
+    }
+    board_->flush();
+  } catch (const Error& error) {
+    warn(error.what());
+  }
+}
+
+void RunFiles::end(const Summary& summary) {
+  if (!replace(facts_.folder / "summary.json", text_of(summary))) {
+    warn((facts_.folder / "summary.json").string() + ": cannot be written");
+  }
+  seconds_left_ = 0;
+  put_status(summary.epochs >= facts_.epochs ? "finished" : "stopped");
+  try {
+    write_report({facts_.folder}, facts_.folder / "report.html");
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "daso: warning: no report: {}\n", error.what());
+  }
+}
+
+double RunFiles::seconds_left(const StepInfo& info) const {
+  const auto done = static_cast<double>(info.step + 1 - facts_.first_step);
+  const auto all = static_cast<double>(facts_.epochs) * static_cast<double>(info.last + 1);
+  return since(begin_).count() / done * (all - static_cast<double>(info.step + 1));
+}
+
+// Where a run is. A failure is not worth a word: it is written again in a second.
+void RunFiles::put_status(const char* state) const {
+  const auto unix_time = std::chrono::system_clock::now().time_since_epoch();
+  json status = {{"state", state},
+                 {"updated", Seconds(unix_time).count()},
+                 {"strategy", facts_.strategy},
+                 {"model", facts_.model},
+                 {"data", facts_.data},
+                 {metric("epoch"), value_of(metric_row("epoch"), now_)},
+                 {"epochs", now_.epochs},
+                 {"step", now_.info.step + 1},
+                 {"steps", now_.epochs * (now_.info.last + 1)}};
+  const auto put = [&](const Metric& metric) {
+    status[std::string(metric.name)] = value_of(metric, now_);
+  };
+  put(metric_row("skip"));
+  put(metric_row("wait"));
+  status["in_flight_for"] = now_.strategy.in_flight_for;
+  put(metric_row("train_loss"));
+  status[metric("test_accuracy")] = accuracy_ ? json(*accuracy_) : json();
+  put(metric_row("samples_per_second"));
+  put(metric_row("wait_share"));
+  put(metric_row("seconds"));
+  status["seconds_left"] = seconds_left_;
+  status["late"] = late_of(now_.late, world_.topology());
+  status["ranks"] = ranks_of(world_, now_.worked);
+  if (now_.strategy.phase) put(metric_row("phase"));
+  replace(facts_.folder / "status.json",
+          status.dump(1, ' ', false, json::error_handler_t::replace) + "\n");
+}
+
+void RunFiles::warn(const std::string& what) {
+  if (!std::exchange(warned_, true)) fmt::print(stderr, "daso: warning: {}\n", what);
+}
+
+}  // namespace daso

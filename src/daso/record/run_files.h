@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <string>
+
+#include "daso/comm/world.h"
+#include "daso/record/progress.h"
+#include "daso/record/summary.h"
+#include "daso/record/tensorboard.h"
+#include "daso/tensor/flat_model.h"
+
+namespace daso {
+
+// What a run's files say of it that no Progress knows.
+struct RunFacts {
+  std::filesystem::path folder;  // is there already
+  std::string strategy;
+  std::string model;
+  std::string data;
+  int epochs = 1;
+  std::int64_t first_step = 0;  // where this process began; later ones of a run before are dropped
+};
+
+// The files that rank 0 keeps of a run: metrics.jsonl and TensorBoard's file get a record every 10
+// steps and at each epoch's end, status.json (for `daso top`) is written anew about once a second,
+// summary.json and report.html come last. Once the run has begun, a file that cannot be written (a
+// full disk) is worth one warning and never ends it; what comes later is written again as soon as
+// there is room.
+class RunFiles {
+ public:
+  // The world is borrowed. Throws ConfigError if the folder cannot be written.
+  RunFiles(const World& world, RunFacts facts);
+
+  // After every step; writes what is due.
+  void add(const Progress& now);
+  // Whether add() would write anything: whoever must work for a Progress need not otherwise.
+  bool due(const StepInfo& info) const;
+  // How the parameters are spread, for TensorBoard.
+  void add_histograms(const FlatModel& model, std::int64_t step);
+  // The last word.
+  void end(const Summary& summary);
+
+  // As this process has gone so far.
+  double seconds_left(const StepInfo& info) const;
+
+ private:
+  void open_metrics();
+  void put_record(const Progress& now);
+  void put_status(const char* state) const;
+  void warn(const std::string& what);
+
+  const World& world_;
+  const RunFacts facts_;
+  const Clock::time_point begin_ = Clock::now();
+  std::ofstream metrics_;
+  bool cut_ = false;  // the last line of metrics.jsonl may be half of one
+  std::optional<TensorBoardFile> board_;
+  Progress now_;
+  std::optional<double> accuracy_;  // of the last evaluation
+  double seconds_left_ = 0;
+  std::optional<Clock::time_point> status_written_;
+  bool warned_ = false;
+};
+
+}  // namespace daso
