@@ -3,7 +3,6 @@
 
 #include <cstdio>
 
-#include "daso/base/output_file.h"
 #include "daso/launch/terminal.h"
 #include "daso/record/report_text.h"
 

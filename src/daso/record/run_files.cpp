@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "daso/base/error.h"
+#include "daso/base/output_file.h"
 #include "daso/record/metrics.h"
 #include "daso/record/report.h"
 #include "daso/tensor/large_tensor.h"
@@ -45,15 +46,14 @@ std::string records_before(const std::string& content, std::int64_t step) {
   return kept;
 }
 
-// By rename, so that nobody reads half of it. Not synced: a crash may lose it.
+// Whole for every reader. Not synced: a crash may lose it.
 bool replace(const fs::path& file, const std::string& content) {
-  const fs::path draft = file.string() + ".part";
-  std::ofstream stream(draft);
-  stream << content << std::flush;
-  if (!stream.good()) return false;
-  std::error_code failed;
-  fs::rename(draft, file, failed);
-  return !failed;
+  try {
+    write_file_unsynced(file, content);
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
 }
 
 // A metric as status.json has it: null where it is not there.
