@@ -18,6 +18,7 @@ required nlohmann-json3-dev nlohmann/json.hpp      JSON
 required zlib1g-dev         zlib.h                 packed data files
 required libjpeg-dev        jpeglib.h              JPEG images
 required libpng-dev         png.h                  PNG images
+required libxxhash-dev      xxhash.h               checksums of checkpoints
 required libgtest-dev       gtest/gtest.h          the tests
 required libgmock-dev       gmock/gmock.h          the tests
 optional libopenmpi-dev     mpicxx                 backend mpi
