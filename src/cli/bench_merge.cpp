@@ -17,7 +17,7 @@
 #include "daso/base/seconds.h"
 #include "daso/base/text.h"
 #include "daso/kernels/merge.h"
-#include "daso/kernels/sgd_kernel.h"
+#include "daso/kernels/update.h"
 
 namespace daso::cli {
 namespace {

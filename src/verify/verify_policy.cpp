@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "daso/base/error.h"
+#include "daso/kernels/mean.h"
 #include "daso/kernels/merge.h"
 #include "daso/policy/cycle.h"
 #include "verify/verdict.h"
@@ -37,6 +38,7 @@ class WireCheck {
   WireCheck(const WireCase& golden, InstructionSet set, Verdict& verdict)
       : golden_(golden),
         set_(set),
+        kernels_(cpu_kernels(set)),
         verdict_(verdict),
         padded_((golden.elements + kBlockElements - 1) / kBlockElements * kBlockElements),
         residual_(padded_) {
@@ -61,7 +63,7 @@ class WireCheck {
       Floats values = one.difference;
       values.resize(padded_);
       Bytes& bytes = sent.emplace_back(encoded_bytes(Wire::kInt8, padded_));
-      if (!encode(Wire::kInt8, values, Floats(padded_), bytes, {}, set_)) {
+      if (!encode(Wire::kInt8, values, Floats(padded_), bytes, {}, kernels_)) {
         add("differences", node, 0, "refused", "encoded");
       }
       compare_encoded(bytes, one.q, one.scales, "q", "scales", node);
@@ -72,7 +74,7 @@ class WireCheck {
       differences.push_back({sent[node], weights_[node]});
     }
     Bytes back(encoded_bytes(Wire::kInt8, padded_));
-    if (!average(Wire::kInt8, differences, residual_, back, {}, set_)) {
+    if (!average(Wire::kInt8, differences, residual_, back, {}, kernels_)) {
       add("mean", {}, 0, "refused", "encoded");
     }
     compare_encoded(back, round.back_q, round.back_scales, "back_q", "back_scales", {});
@@ -82,7 +84,7 @@ class WireCheck {
 
   Floats decoded(const Bytes& bytes) const {
     Floats values(padded_);
-    decode(Wire::kInt8, bytes, values, set_);
+    decode(Wire::kInt8, bytes, values, kernels_);
     return values;
   }
 
@@ -96,7 +98,7 @@ class WireCheck {
       parts.push_back({values[node], weights_[node]});
     }
     Floats mean(padded_);
-    static_cast<void>(average_in_fp32(parts, {}, mean, set_));  // not finite: not as expected
+    weighted_mean(parts, {}, mean, kernels_);
     return mean;
   }
 
@@ -143,6 +145,7 @@ class WireCheck {
 
   const WireCase& golden_;
   const InstructionSet set_;
+  const Kernels& kernels_;
   Verdict& verdict_;
   const std::size_t padded_;
   std::vector<float> weights_;

@@ -70,7 +70,7 @@ Verdict verify_training(World& world, const TrainingCase& training, ExchangeKind
   expect_topology(world, training);
   const auto module = model_of(training, world.rank());
   FlatModel model(module);
-  Sgd optimizer(model, {.momentum = training.momentum, .weight_decay = training.weight_decay});
+  Sgd optimizer(model, {.weight_decay = training.weight_decay, .momentum = training.momentum});
   const auto strategy =
       make_strategy(world, model, optimizer,
                     {.name = "daso",

@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "daso/kernels/rows_kernel.h"
+#include "daso/kernels/rows.h"
 #include "data/image_files.h"
 
 namespace daso {
@@ -276,7 +276,7 @@ TEST(Rows, AddUpAlikeOnEveryInstructionSet) {
       for (const InstructionSet set : supported_instruction_sets()) {
         std::vector<float> sum(3 * pixels);
         add_rows(rows.data(), stride, std::span(weights).first(number), pixels,
-                 {sum.data(), pixels}, set);
+                 {sum.data(), pixels}, cpu_kernels(set));
         EXPECT_EQ(sum, expected) << name_of(set) << ", " << number << " rows";
       }
     }
@@ -309,7 +309,7 @@ void expect_pixels_alike(std::size_t pixels, std::size_t number, double apart, b
   }
   for (const InstructionSet set : supported_instruction_sets()) {
     std::vector<float> sums(3 * pixels);
-    add_pixels({row.data(), width}, taps, scale, {sums.data(), pixels}, set);
+    add_pixels({row.data(), width}, taps, scale, {sums.data(), pixels}, cpu_kernels(set));
     EXPECT_EQ(sums, expected) << name_of(set) << ", " << number << " taps, " << apart << " apart"
                               << (mirrored ? ", mirrored" : "");
   }

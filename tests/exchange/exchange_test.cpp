@@ -122,13 +122,15 @@ class Together {
   }
   // What an agreement makes of it: m = w_0 x_0 + w_1 x_1 + ..., then the rest.
   Floats agreed() const {
-    std::vector<Part> parts;
-    for (std::size_t node = 0; node < weights_.size(); ++node) {
-      parts.push_back({.values = parameters_[node], .weight = weights_[node]});
-    }
     Floats mean(anchor_.size());
-    Floats residual = residual_;
-    EXPECT_TRUE(average_in_fp32(parts, residual, mean));
+    for (std::size_t i = 0; i < mean.size(); ++i) {
+      mean[i] = weights_[0] * parameters_[0][i];
+      for (std::size_t node = 1; node < weights_.size(); ++node) {
+        const float product = weights_[node] * parameters_[node][i];
+        mean[i] += product;
+      }
+      mean[i] += residual_[i];
+    }
     return mean;
   }
   const Floats& parameters(std::size_t node) const { return parameters_[node]; }

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <limits>
+#include <numeric>
 #include <stdexcept>
 
 #include "numbers.h"
@@ -86,7 +86,7 @@ struct Nodes {
 
 class EveryVersion : public testing::TestWithParam<std::tuple<InstructionSet, Wire>> {
  protected:
-  InstructionSet set() const { return std::get<0>(GetParam()); }
+  const Kernels& kernels() const { return cpu_kernels(std::get<0>(GetParam())); }
   Wire wire() const { return std::get<1>(GetParam()); }
   std::mt19937 random{7};
 };
@@ -122,7 +122,7 @@ TEST_P(EveryVersion, AveragesAsDefined) {
       for (std::size_t i = 0; i < elements; ++i) sum[i] += residual[i];
       Bytes back(encoded_bytes(wire(), elements));
       const Draws draws{.key = random(), .first_block = random()};
-      ASSERT_TRUE(average(wire(), differences, residual, back, draws, set()));
+      ASSERT_TRUE(average(wire(), differences, residual, back, draws, kernels()));
       ASSERT_EQ(back, test::plain_encoded(wire(), sum, draws));
       ASSERT_EQ(bits_of(residual),
                 bits_of(test::plain_difference(sum, test::plain_rounded(wire(), sum, draws))));
@@ -153,15 +153,52 @@ TEST_P(EveryVersion, MergesAsDefined) {
     const Bytes back = encoded(wire(), mean, Floats(elements));
     Floats x = start;
     Floats a = anchor;
-    merge_corrected({wire(), own_bytes, back, x, a}, set());
+    merge_corrected({wire(), own_bytes, back, x, a}, kernels());
     ASSERT_EQ(bits_of(x), bits_of(corrected));
     ASSERT_EQ(bits_of(a), bits_of(moved));
     x = start;
     a = anchor;
-    merge_paper({wire(), own_bytes, back, x, a}, {.sent = sent, .staleness = 3, .peers = 5}, set());
+    merge_paper({wire(), own_bytes, back, x, a}, {.sent = sent, .staleness = 3, .peers = 5},
+                kernels());
     ASSERT_EQ(bits_of(x), bits_of(paper));
     ASSERT_EQ(bits_of(a), bits_of(moved));
   }
+}
+
+// In fp32 within a block, 16 sums side by side; in double from block to block.
+TEST_P(EveryVersion, MeasuresTheDistanceAsDefined) {
+  for (const std::size_t blocks : {1U, 2U, 33U}) {
+    const std::size_t elements = blocks * kBlockElements;
+    const Floats own = test::hard_numbers(elements, kLargest, random);
+    const Floats mean = test::hard_numbers(elements, kLargest, random);
+    const Floats q_own = test::plain_rounded(wire(), own);
+    const Floats q_mean = test::plain_rounded(wire(), mean);
+    double squares = 0;
+    for (std::size_t block = 0; block < blocks; ++block) {
+      Floats sums(16);
+      for (std::size_t i = 0; i < kBlockElements; ++i) {
+        const std::size_t place = block * kBlockElements + i;
+        const float difference = q_mean[place] - q_own[place];
+        const float square = difference * difference;
+        sums[i % 16] += square;
+      }
+      squares += std::accumulate(sums.begin(), sums.end(), 0.0);
+    }
+    EXPECT_EQ(distance(wire(), encoded(wire(), own, Floats(elements)),
+                       encoded(wire(), mean, Floats(elements)), kernels()),
+              std::sqrt(squares / static_cast<double>(elements)));
+  }
+  EXPECT_EQ(distance(wire(), {}, {}, kernels()), 0);
+}
+
+// Every difference is 3 or 4 in turn: the root of (9 + 16) / 2.
+TEST(Distance, IsTheRootOfTheMeanSquare) {
+  Floats mean(512, 3);
+  for (std::size_t i = 0; i < mean.size(); i += 2) mean[i] = -4;
+  const Bytes own = encoded(Wire::kFp32, Floats(512), Floats(512));
+  const Bytes back = encoded(Wire::kFp32, mean, Floats(512));
+  EXPECT_DOUBLE_EQ(distance(Wire::kFp32, own, back), std::sqrt(12.5));
+  EXPECT_EQ(distance(Wire::kFp32, back, back), 0);
 }
 
 TEST_P(EveryVersion, AMeanThatLeavesTheRangeIsRefused) {
@@ -172,50 +209,8 @@ TEST_P(EveryVersion, AMeanThatLeavesTheRangeIsRefused) {
   const std::vector<Difference> differences = {{sent, 1}, {sent, 1}};
   Floats residual(values.size());
   Bytes back(sent.size());
-  EXPECT_FALSE(average(wire(), differences, residual, back, {}, set()));
-  EXPECT_TRUE(average(wire(), std::span(differences).first(1), residual, back, {}, set()));
-}
-
-TEST(AverageInFp32, AddsInOrderAndClearsTheRest) {
-  std::mt19937 random(3);
-  for (const InstructionSet set : supported_instruction_sets()) {
-    for (const std::size_t elements : {0U, 1U, 255U, 256U, 257U, 1000U}) {
-      const Floats a = test::hard_numbers(elements, 0x1p100F, random);
-      const Floats b = test::hard_numbers(elements, 0x1p100F, random);
-      const Floats c = test::hard_numbers(elements, 0x1p100F, random);
-      const Floats before = test::hard_numbers(elements, 0x1p100F, random);
-      Floats expected(elements);
-      Floats without_rest(elements);
-      for (std::size_t i = 0; i < elements; ++i) {
-        without_rest[i] = (0.3F * a[i] + 0.5F * b[i]) + 0.2F * c[i];
-        expected[i] = without_rest[i] + before[i];
-      }
-      const std::vector<Part> parts = {{a, 0.3F}, {b, 0.5F}, {c, 0.2F}};
-      Floats residual = before;
-      Floats mean(elements);
-      ASSERT_TRUE(average_in_fp32(parts, residual, mean, set));
-      EXPECT_EQ(bits_of(mean), bits_of(expected));
-      EXPECT_EQ(bits_of(residual), bits_of(Floats(elements)));
-      ASSERT_TRUE(average_in_fp32(parts, {}, mean, set));
-      EXPECT_EQ(bits_of(mean), bits_of(without_rest));
-    }
-  }
-}
-
-TEST(AverageInFp32, WhatIsNotFiniteIsRefused) {
-  for (const InstructionSet set : supported_instruction_sets()) {
-    for (const float bad :
-         {std::numeric_limits<float>::quiet_NaN(), -std::numeric_limits<float>::infinity()}) {
-      for (const std::size_t place : {0U, 511U, 512U, 599U}) {
-        const Floats good(600, 1);
-        Floats values = good;
-        values.at(place) = bad;
-        const std::vector<Part> parts = {{good, 0.5F}, {values, 0.5F}};
-        Floats mean(600);
-        EXPECT_FALSE(average_in_fp32(parts, {}, mean, set)) << place;
-      }
-    }
-  }
+  EXPECT_FALSE(average(wire(), differences, residual, back, {}, kernels()));
+  EXPECT_TRUE(average(wire(), std::span(differences).first(1), residual, back, {}, kernels()));
 }
 
 TEST(Exchange, SpansThatDoNotFitAreABug) {
@@ -225,10 +220,10 @@ TEST(Exchange, SpansThatDoNotFitAreABug) {
   EXPECT_THROW(merge_corrected({Wire::kInt8, bytes, bytes, values, short_anchor}),
                std::logic_error);
   EXPECT_THROW((void)average(Wire::kInt8, {}, values, bytes), std::logic_error);
-  EXPECT_THROW((void)average_in_fp32({}, {}, values), std::logic_error);
+  EXPECT_THROW((void)distance(Wire::kInt8, bytes, std::span(bytes).first(260)), std::logic_error);
 }
 
-TEST(Exchange, TheRestStaysZeroInFp32) {
+TEST(Exchange, TheResidualStaysZeroInFp32) {
   std::mt19937 random(4);
   Nodes nodes(Wire::kFp32, {0.25F, 0.5F, 0.25F}, test::normal_numbers(512, 1, random));
   for (int round = 0; round < 5; ++round) {
@@ -238,7 +233,7 @@ TEST(Exchange, TheRestStaysZeroInFp32) {
   }
 }
 
-// What the mean loses to rounding is in the rest, so their sum is what stays.
+// What the mean loses to rounding is in the residual, so their sum is what stays.
 TEST(Corrected, LeavesTheWeightedMeanUnchanged) {
   std::mt19937 random(5);
   for (const Wire wire : kAllWires) {

@@ -44,10 +44,9 @@ TEST(Norm, BothInOnePassAreThoseOfPlainSums) {
       // A tensor begins anywhere in a flat one.
       const Floats first = random_floats(elements + 1, random);
       const Floats second = random_floats(elements, random);
-      const std::span<const float> residual = std::span(first).subspan(1);
-      const Norms norms = norms_of(residual, second, set);
-      EXPECT_NEAR(norms.first, plain_norm(residual), 1e-12 * norms.first)
-          << name_of(set) << elements;
+      const std::span<const float> behind = std::span(first).subspan(1);
+      const Norms norms = norms_of(behind, second, cpu_kernels(set));
+      EXPECT_NEAR(norms.first, plain_norm(behind), 1e-12 * norms.first) << name_of(set) << elements;
       EXPECT_NEAR(norms.second, plain_norm(second), 1e-12 * norms.second)
           << name_of(set) << elements;
     }
@@ -60,13 +59,13 @@ TEST(Norm, HasTheSameBitsOnEveryInstructionSetAloneAndWithAnother) {
   for (const std::size_t elements : {0U, 1U, 15U, 16U, 17U, 1003U, 100'003U}) {
     const Floats first = random_floats(elements, random);
     const Floats second = random_floats(elements, random);
-    const Norms expected = norms_of(first, second, InstructionSet::kScalar);
+    const Norms expected = norms_of(first, second, cpu_kernels(InstructionSet::kScalar));
     for (const InstructionSet set : supported_instruction_sets()) {
-      const Norms norms = norms_of(first, second, set);
+      const Norms norms = norms_of(first, second, cpu_kernels(set));
       EXPECT_EQ(norms.first, expected.first) << name_of(set) << elements;
       EXPECT_EQ(norms.second, expected.second) << name_of(set) << elements;
-      EXPECT_EQ(norm_of(first, set), expected.first) << name_of(set) << elements;
-      EXPECT_EQ(norm_of(second, set), expected.second) << name_of(set) << elements;
+      EXPECT_EQ(norm_of(first, cpu_kernels(set)), expected.first) << name_of(set) << elements;
+      EXPECT_EQ(norm_of(second, cpu_kernels(set)), expected.second) << name_of(set) << elements;
     }
   }
 }
@@ -89,7 +88,7 @@ TEST(Norm, NeitherOverflowsNorUnderflows) {
   constexpr float kMost = std::numeric_limits<float>::max();
   constexpr float kLeast = std::numeric_limits<float>::denorm_min();
   for (const InstructionSet set : supported_instruction_sets()) {
-    const Norms norms = norms_of(Floats(64, kMost), Floats(64, -kLeast), set);
+    const Norms norms = norms_of(Floats(64, kMost), Floats(64, -kLeast), cpu_kernels(set));
     EXPECT_EQ(norms.first, 8.0 * kMost) << name_of(set);
     EXPECT_EQ(norms.second, 8.0 * kLeast) << name_of(set);
   }
@@ -102,11 +101,11 @@ TEST(Norm, WhatIsNotFiniteStaysInItsOwnTensor) {
       Floats bad(17, 0);
       const Floats good(17, 0);
       bad[place] = kInfinity;
-      EXPECT_EQ(norms_of(bad, good, set).first, kInfinity);
-      EXPECT_EQ(norms_of(bad, good, set).second, 0);
+      EXPECT_EQ(norms_of(bad, good, cpu_kernels(set)).first, kInfinity);
+      EXPECT_EQ(norms_of(bad, good, cpu_kernels(set)).second, 0);
       bad[place] = std::numeric_limits<float>::quiet_NaN();
-      EXPECT_EQ(norms_of(good, bad, set).first, 0);
-      EXPECT_TRUE(std::isnan(norms_of(good, bad, set).second));
+      EXPECT_EQ(norms_of(good, bad, cpu_kernels(set)).first, 0);
+      EXPECT_TRUE(std::isnan(norms_of(good, bad, cpu_kernels(set)).second));
     }
   }
 }

@@ -7,7 +7,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "daso/kernels/wire.h"
+#include "daso/kernels/merge.h"
 #include "numbers.h"
 
 // The wires that round at random: what their draws make of values, and the draws themselves.
@@ -28,7 +28,7 @@ int levels_of(Wire wire) {
 Bytes encoded(Wire wire, const Floats& values, const Draws& draws,
               InstructionSet set = best_instruction_set()) {
   Bytes bytes(encoded_bytes(wire, values.size()));
-  EXPECT_TRUE(encode(wire, values, Floats(values.size()), bytes, draws, set));
+  EXPECT_TRUE(encode(wire, values, Floats(values.size()), bytes, draws, cpu_kernels(set)));
   return bytes;
 }
 

@@ -6,8 +6,10 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <set>
 #include <stdexcept>
 
+#include "daso/kernels/mean.h"
 #include "daso/kernels/merge.h"
 #include "golden_file.h"
 #include "numbers.h"
@@ -30,7 +32,7 @@ float largest_of(Wire wire) { return wire == Wire::kFp16 ? 65504.0F : 0x1p127F; 
 Bytes encoded_by(InstructionSet set, Wire wire, const Floats& values, const Floats& anchor,
                  const Draws& draws = {}) {
   Bytes bytes(encoded_bytes(wire, values.size()));
-  EXPECT_TRUE(encode(wire, values, anchor, bytes, draws, set));
+  EXPECT_TRUE(encode(wire, values, anchor, bytes, draws, cpu_kernels(set)));
   return bytes;
 }
 
@@ -40,7 +42,7 @@ Bytes encoded(Wire wire, const Floats& values, const Draws& draws = {}) {
 
 Floats decoded_by(InstructionSet set, Wire wire, const Bytes& bytes, std::size_t elements) {
   Floats values(elements, kNan);
-  decode(wire, bytes, values, set);
+  decode(wire, bytes, values, cpu_kernels(set));
   return values;
 }
 
@@ -159,7 +161,7 @@ TEST(Wire, LargeSegmentsHaveTheSameBytes) {
     const std::span<std::byte> line =
         std::span(room).subspan((64 - begin % 64) % 64, expected.size());
     for (const InstructionSet set : supported_instruction_sets()) {
-      ASSERT_TRUE(encode(wire, values, anchor, line, {}, set));
+      ASSERT_TRUE(encode(wire, values, anchor, line, {}, cpu_kernels(set)));
       EXPECT_EQ(Bytes(line.begin(), line.end()), expected);
     }
   }
@@ -174,10 +176,10 @@ TEST(Wire, EncodedSegmentsMayLieAnywhere) {
       const Bytes expected = encoded_by(set, wire, values, anchor);
       Bytes shifted(expected.size() + 1);
       const std::span<std::byte> odd = std::span(shifted).subspan(1);
-      ASSERT_TRUE(encode(wire, values, anchor, odd, {}, set));
+      ASSERT_TRUE(encode(wire, values, anchor, odd, {}, cpu_kernels(set)));
       EXPECT_EQ(Bytes(odd.begin(), odd.end()), expected);
       Floats back(values.size());
-      decode(wire, odd, back, set);
+      decode(wire, odd, back, cpu_kernels(set));
       EXPECT_EQ(back, decoded_by(set, wire, expected, values.size()));
     }
   }
@@ -251,7 +253,8 @@ TEST(Wire, WhatIsNotFiniteIsRefusedAndFound) {
       anchor.at(place) = one.anchor;
       Bytes bytes(encoded_bytes(one.wire, kElements));
       for (const InstructionSet set : supported_instruction_sets()) {
-        EXPECT_FALSE(encode(one.wire, values, anchor, bytes, {}, set)) << one.value << " " << place;
+        EXPECT_FALSE(encode(one.wire, values, anchor, bytes, {}, cpu_kernels(set)))
+            << one.value << " " << place;
       }
       EXPECT_EQ(first_non_finite(one.wire, values, anchor), place);
     }
@@ -291,6 +294,19 @@ TEST(Wire, SpansThatDoNotFitAreABug) {
   EXPECT_THROW((void)encode(Wire::kBf16, values, values, bytes), std::logic_error);
 }
 
+TEST(DrawKey, EverySenderOfEveryExchangeHasItsOwn) {
+  std::set<std::uint64_t> keys;
+  for (const std::uint64_t seed : {0U, 1U, 2U}) {
+    for (std::int64_t exchange = 0; exchange < 100; ++exchange) {
+      for (std::int64_t sender = kMeanSender; sender < 16; ++sender) {
+        keys.insert(draw_key(seed, exchange, sender));
+      }
+    }
+  }
+  EXPECT_EQ(keys.size(), 3U * 100 * 17);
+  EXPECT_EQ(keys.count(draw_key(2, 99, 15)), 1U);  // the same when asked again
+}
+
 // The golden exchanges, on one instruction set.
 class GoldenWire {
  public:
@@ -315,7 +331,7 @@ class GoldenWire {
     }
     check_mean(sent, round.at("mean"));
     Bytes back(encoded_bytes(Wire::kInt8, padded_));
-    ASSERT_TRUE(average(Wire::kInt8, terms(sent), residual_, back, {}, set_));
+    ASSERT_TRUE(average(Wire::kInt8, terms(sent), residual_, back, {}, cpu_kernels(set_)));
     check_encoded(back, round.at("back_q"), round.at("back_scales"));
     check_values(decoded_by(set_, Wire::kInt8, back, padded_), round.at("back"));
     check_values(residual_, round.at("rest"));
@@ -355,7 +371,7 @@ class GoldenWire {
     for (const Bytes& one : sent) values.push_back(decoded_by(set_, Wire::kInt8, one, padded_));
     for (std::size_t n = 0; n < sent.size(); ++n) parts.push_back({values[n], weights_[n]});
     Floats mean(padded_);
-    ASSERT_TRUE(average_in_fp32(parts, {}, mean, set_));
+    ASSERT_TRUE(weighted_mean(parts, {}, mean, cpu_kernels(set_)));
     check_values(mean, expected);
   }
 

@@ -8,7 +8,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "daso/kernels/adamw_kernel.h"
+#include "daso/kernels/update.h"
 #include "floats.h"
 
 namespace daso {
@@ -21,7 +21,7 @@ struct Elements {
 };
 
 // The definition in double, an element at a time.
-void plain_update(const AdamwStep& step, const Floats& gradients,
+void plain_update(const AdamStep& step, const Floats& gradients,
                   std::vector<std::array<double, 3>>& elements) {
   for (std::size_t i = 0; i < elements.size(); ++i) {
     auto& [parameter, first, second] = elements[i];
@@ -38,7 +38,7 @@ void plain_update(const AdamwStep& step, const Floats& gradients,
 
 TEST(AdamW, UpdatesAsDefined) {
   std::mt19937 random(3);
-  AdamwStep step{.learning_rate = 0.05, .beta1 = 0.8, .beta2 = 0.95, .weight_decay = 0.1};
+  AdamStep step{.learning_rate = 0.05, .beta1 = 0.8, .beta2 = 0.95, .weight_decay = 0.1};
   const Floats start = random_floats(1003, random);
   Elements ours{start, Floats(1003), Floats(1003)};
   std::vector<std::array<double, 3>> expected;
@@ -60,11 +60,11 @@ TEST(AdamW, EveryInstructionSetGivesTheSameBits) {
     std::vector<Elements> results;
     for (const InstructionSet set : supported_instruction_sets()) {
       std::mt19937 random(5);
-      AdamwStep step{.learning_rate = 0.01, .weight_decay = 0.1};
+      AdamStep step{.learning_rate = 0.01, .weight_decay = 0.1};
       Elements mine{random_floats(elements, random), Floats(elements), Floats(elements)};
       for (step.number = 1; step.number <= 4; ++step.number) {
         const Floats gradients = random_floats(elements, random);
-        adamw_update(step, gradients, mine.parameters, mine.first, mine.second, set);
+        adamw_update(step, gradients, mine.parameters, mine.first, mine.second, cpu_kernels(set));
       }
       results.push_back(mine);
       EXPECT_EQ(bits_of(mine.parameters), bits_of(results[0].parameters)) << name_of(set);
@@ -76,7 +76,7 @@ TEST(AdamW, EveryInstructionSetGivesTheSameBits) {
 
 // Constant gradients: both corrected means are exact, so each step is learning_rate long.
 TEST(AdamW, FirstStepsAreAsLongAsLaterOnes) {
-  AdamwStep step{.learning_rate = 0.125};
+  AdamStep step{.learning_rate = 0.125};
   const Floats gradients(5, 0.5F);
   Elements mine{Floats(5, 1), Floats(5), Floats(5)};
   for (step.number = 1; step.number <= 8; ++step.number) {
@@ -87,7 +87,7 @@ TEST(AdamW, FirstStepsAreAsLongAsLaterOnes) {
 
 // Long after the start nothing is left to correct.
 TEST(AdamW, MillionthStepUsesTheMomentsAsTheyAre) {
-  const AdamwStep step{.learning_rate = 0.5, .beta1 = 0.5, .beta2 = 0.75, .number = 1'000'000};
+  const AdamStep step{.learning_rate = 0.5, .beta1 = 0.5, .beta2 = 0.75, .number = 1'000'000};
   Floats parameters = {1};
   Floats first = {1};
   Floats second = {4};
@@ -110,7 +110,7 @@ TEST(AdamW, WhatDoesNotFitIsABug) {
   Floats parameters(4, 2);
   Floats moment(4);
   Floats less(3);
-  const AdamwStep step{.learning_rate = 1};
+  const AdamStep step{.learning_rate = 1};
   EXPECT_THROW(adamw_update(step, gradients, parameters, moment, less), std::logic_error);
   EXPECT_THROW(adamw_update(step, gradients, parameters, less, moment), std::logic_error);
   EXPECT_THROW(adamw_update(step, less, parameters, moment, moment), std::logic_error);

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daso/optim/clip.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -10,6 +8,7 @@
 #include "bag.h"
 #include "daso/base/error.h"
 #include "daso/kernels/norm.h"
+#include "daso/optim/gradients.h"
 
 namespace daso {
 namespace {

@@ -11,8 +11,8 @@
 
 #include "bag.h"
 #include "daso/base/error.h"
-#include "daso/kernels/ema_kernel.h"
-#include "daso/optim/make_optimizer.h"
+#include "daso/kernels/update.h"
+#include "daso/optim/optimizer.h"
 
 namespace daso {
 namespace {
@@ -133,7 +133,7 @@ TEST(Ema, EveryInstructionSetGivesTheSameBits) {
       for (int step = 0; step < 4; ++step) {
         Floats values(elements);
         for (float& value : values) value = normal(random);
-        ema_update(0.3F, values, average, set);
+        ema_update(0.3F, values, average, cpu_kernels(set));
       }
       results.push_back(average);
       for (std::size_t i = 0; i < elements; ++i) {

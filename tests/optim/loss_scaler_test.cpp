@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daso/optim/loss_scaler.h"
-
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
@@ -8,6 +6,7 @@
 
 #include "bag.h"
 #include "daso/base/error.h"
+#include "daso/optim/gradients.h"
 
 namespace daso {
 namespace {

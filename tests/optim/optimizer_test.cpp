@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "daso/optim/optimizer.h"
+
 #include <ATen/core/grad_mode.h>
 #include <gtest/gtest.h>
 
@@ -8,7 +10,6 @@
 #include "daso/base/error.h"
 #include "daso/optim/adamw.h"
 #include "daso/optim/decay.h"
-#include "daso/optim/make_optimizer.h"
 #include "daso/optim/sgd.h"
 
 namespace daso {
@@ -110,7 +111,7 @@ TEST(AdamWOptimizer, CorrectsByTheStepsThatItIsTold) {
   FlatModel model(bag().module);
   model.parameters().zero_();
   model.gradients().fill_(1);
-  AdamW adamw(model, {.beta1 = 0.5, .beta2 = 0, .epsilon = 1e-12, .weight_decay = 0});
+  AdamW adamw(model, {.beta1 = 0.5, .beta2 = 0, .epsilon = 1e-12});
   adamw.set_steps(1);
   adamw.step(1);
   EXPECT_EQ(adamw.steps(), 2);
@@ -119,7 +120,7 @@ TEST(AdamWOptimizer, CorrectsByTheStepsThatItIsTold) {
 
 TEST(Decay, OfAllIsOnePass) {
   const FlatModel model(bag().module);
-  const std::vector<DecayRun> runs = decay_runs(model, {});
+  const std::vector<ElementRun> runs = decay_runs(model, {.weight_decay = 1});
   ASSERT_EQ(runs.size(), 1U);
   EXPECT_EQ(runs[0].elements, 1792U);  // 1080 + 40 + 40 + 400 + 10 + 1 in blocks of 256
 }
@@ -127,7 +128,7 @@ TEST(Decay, OfAllIsOnePass) {
 // The layout is temperature, bias, head, none, shift, scale, weight.
 TEST(Decay, LeavesOutTensorsOfOneDimensionOrNone) {
   const FlatModel model(bag().module);
-  const std::vector<DecayRun> runs = decay_runs(model, {.all = false});
+  const std::vector<ElementRun> runs = decay_runs(model, {.weight_decay = 1, .decay_all = false});
   ASSERT_EQ(runs.size(), 4U);
   const std::vector<std::size_t> offsets = {0, 11, 411, 491};
   const std::vector<std::size_t> elements = {11, 400, 80, 1792 - 491};
@@ -141,7 +142,8 @@ TEST(Decay, LeavesOutTensorsOfOneDimensionOrNone) {
 // The layout is temperature (1), bias (10), head (400), none (0), shift (40), scale (40), weight.
 TEST(Decay, LeavesOutWhatIsNamed) {
   const FlatModel model(bag().module);
-  const std::vector<DecayRun> runs = decay_runs(model, {.except = {"head", "scale"}});
+  const std::vector<ElementRun> runs =
+      decay_runs(model, {.weight_decay = 1, .no_decay = {"head", "scale"}});
   ASSERT_EQ(runs.size(), 5U);
   const std::vector<std::size_t> offsets = {0, 11, 411, 451, 491};
   for (std::size_t i = 0; i < 5; ++i) {
@@ -149,7 +151,8 @@ TEST(Decay, LeavesOutWhatIsNamed) {
     EXPECT_EQ(runs[i].decays, i % 2 == 0);
   }
   // Together with norms and biases only the weight is left, and a tensor without elements.
-  const std::vector<DecayRun> both = decay_runs(model, {.all = false, .except = {"head"}});
+  const std::vector<ElementRun> both =
+      decay_runs(model, {.weight_decay = 1, .decay_all = false, .no_decay = {"head"}});
   ASSERT_EQ(both.size(), 4U);
   const std::vector<std::size_t> elements = {411, 0, 80, 1792 - 491};
   for (std::size_t i = 0; i < 4; ++i) {
@@ -161,10 +164,10 @@ TEST(Decay, LeavesOutWhatIsNamed) {
 TEST(Decay, RefusesNamesThatNoParameterBeginsWith) {
   const FlatModel model(bag().module);
   for (const char* wrong : {"hea", "scales", ""}) {
-    EXPECT_THROW(decay_runs(model, {.except = {wrong}}), ConfigError) << wrong;
+    EXPECT_THROW(decay_runs(model, {.weight_decay = 1, .no_decay = {wrong}}), ConfigError) << wrong;
   }
   try {
-    decay_runs(model, {.except = {"wieght"}});
+    decay_runs(model, {.weight_decay = 1, .no_decay = {"wieght"}});
     FAIL();
   } catch (const ConfigError& error) {
     EXPECT_NE(std::string(error.what()).find("did you mean 'weight'?"), std::string::npos);

@@ -6,7 +6,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "daso/kernels/sgd_kernel.h"
+#include "daso/kernels/update.h"
 #include "floats.h"
 
 namespace daso {
@@ -47,7 +47,7 @@ TEST(Sgd, EveryInstructionSetUpdatesAsDefined) {
           for (int i = 0; i < 3; ++i) {
             const Floats gradients = random_floats(elements, random);
             plain_update(step, gradients, expected, expected_velocity);
-            sgd_update(step, gradients, parameters, velocity, set);
+            sgd_update(step, gradients, parameters, velocity, cpu_kernels(set));
             step.first = false;
           }
           ASSERT_EQ(bits_of(parameters), bits_of(expected)) << name_of(set) << " " << elements;

@@ -8,8 +8,8 @@
 #include <nlohmann/json.hpp>
 
 #include "bag.h"
-#include "daso/optim/clip.h"
-#include "daso/optim/make_optimizer.h"
+#include "daso/optim/gradients.h"
+#include "daso/optim/optimizer.h"
 
 namespace daso {
 namespace {

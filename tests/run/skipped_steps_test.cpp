@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "daso/nets/network.h"
-#include "daso/optim/loss_scaler.h"
+#include "daso/optim/gradients.h"
 #include "daso/tensor/safetensors.h"
 #include "run_ranks.h"
 #include "runs.h"

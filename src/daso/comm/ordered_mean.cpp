@@ -7,34 +7,23 @@
 #include <utility>
 
 #include "daso/base/error.h"
+#include "daso/kernels/mean.h"
 
 namespace daso {
 namespace {
 
-// Element by element within a block that stays in the cache, rank by rank across it.
-constexpr std::int64_t kBlock = 4096;
-
-// sum[i] = weight_0 * terms[rank_0][i] + weight_1 * terms[rank_1][i] + ...
-void add_in_order(const float* terms, const std::vector<Share>& shares, float* sum,
-                  std::int64_t elements) {
-  for (std::int64_t begin = 0; begin < elements; begin += kBlock) {
-    const std::int64_t end = std::min(begin + kBlock, elements);
-    for (std::size_t n = 0; n < shares.size(); ++n) {
-      const float* term = terms + shares[n].rank * elements;
-      const float weight = shares[n].weight;
-      for (std::int64_t i = begin; i < end; ++i) {
-        const float product = weight * term[i];
-        sum[i] = n == 0 ? product : sum[i] + product;
-      }
-    }
+// The weighted mean of what each rank has sent from `begin` on: as much as has a residual, or all.
+void mean_of_part(const std::vector<Share>& shares, std::span<const float> received,
+                  std::span<float> mean, std::size_t begin, std::span<float> residual) {
+  const std::size_t whole = mean.size();
+  const std::size_t elements = residual.empty() ? whole - begin : residual.size();
+  std::vector<Part> parts;
+  parts.reserve(shares.size());
+  for (const Share& share : shares) {
+    const std::size_t first = static_cast<std::size_t>(share.rank) * whole + begin;
+    parts.push_back({.values = received.subspan(first, elements), .weight = share.weight});
   }
-}
-
-void take_residual(float* residual, float* sum, std::int64_t elements) {
-  for (std::int64_t i = 0; i < elements; ++i) {
-    sum[i] += residual[i];
-    residual[i] = 0;
-  }
+  weighted_mean(parts, residual, mean.subspan(begin, elements));
 }
 
 }  // namespace
@@ -42,12 +31,17 @@ void take_residual(float* residual, float* sum, std::int64_t elements) {
 void mean_in_order(const std::vector<Share>& shares, const at::Tensor& received,
                    const at::Tensor& mean, const at::Tensor& residual) {
   DASO_ASSERT(received.numel() == static_cast<std::int64_t>(shares.size()) * mean.numel());
-  add_in_order(received.const_data_ptr<float>(), shares, mean.mutable_data_ptr<float>(),
-               mean.numel());
-  if (!residual.defined()) return;
+  const std::span<const float> terms(received.const_data_ptr<float>(),
+                                     static_cast<std::size_t>(received.numel()));
+  const std::span<float> means(mean.mutable_data_ptr<float>(),
+                               static_cast<std::size_t>(mean.numel()));
+  if (!residual.defined() || residual.numel() == 0)
+    return mean_of_part(shares, terms, means, 0, {});
   DASO_ASSERT(residual.numel() <= mean.numel());
-  take_residual(residual.mutable_data_ptr<float>(), mean.mutable_data_ptr<float>(),
-                residual.numel());
+  const std::span<float> left_out(residual.mutable_data_ptr<float>(),
+                                  static_cast<std::size_t>(residual.numel()));
+  mean_of_part(shares, terms, means, 0, left_out);
+  if (left_out.size() < means.size()) mean_of_part(shares, terms, means, left_out.size(), {});
 }
 
 OrderedMean::OrderedMean(Communicator& group, std::vector<Share> shares)

@@ -2,10 +2,10 @@
 #include "daso/comm/shared_link.h"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 
 #include "daso/base/error.h"
+#include "daso/kernels/mean.h"
 
 namespace daso {
 namespace {
@@ -26,28 +26,6 @@ std::size_t place_of(int rank, std::size_t parity) {
 }
 
 std::size_t boxes_at(int ranks) { return rounded_up(kOrders + place_of(ranks, 0) * kLine, kPage); }
-
-// mean[i] = ((terms[0][i] + terms[1][i]) + ...) / ranks, each operation rounded to fp32. The mean
-// may lie where one of the terms is.
-void mean_in_order(const std::vector<const float*>& terms, float* mean, std::int64_t elements) {
-  constexpr std::int64_t kBlock = 1024;  // stays in the first-level cache
-  const auto ranks = static_cast<float>(terms.size());
-  std::array<float, kBlock> sum;
-  for (std::int64_t begin = 0; begin < elements; begin += kBlock) {
-    const std::int64_t length = std::min(kBlock, elements - begin);
-    const float* first = terms[0] + begin;
-    const float* second = terms[1] + begin;
-    for (std::int64_t i = 0; i < length; ++i) {
-      sum[static_cast<std::size_t>(i)] = first[i] + second[i];
-    }
-    for (std::size_t rank = 2; rank < terms.size(); ++rank) {
-      const float* term = terms[rank] + begin;
-      for (std::int64_t i = 0; i < length; ++i) sum[static_cast<std::size_t>(i)] += term[i];
-    }
-    float* own = mean + begin;
-    for (std::int64_t i = 0; i < length; ++i) own[i] = sum[static_cast<std::size_t>(i)] / ranks;
-  }
-}
 
 }  // namespace
 
@@ -120,7 +98,7 @@ void SharedLink::reduce(const at::Tensor& tensor, Slices slices, Seconds limit) 
       terms_[static_cast<std::size_t>(peer)] =
           peer == rank() ? data + part.begin : given + slice * chunks.length();
     }
-    mean_in_order(terms_, data + part.begin, part.length());
+    plain_mean(terms_, {data + part.begin, static_cast<std::size_t>(part.length())});
   };
   pass(now, chunks, fill, read);
 }

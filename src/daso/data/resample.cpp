@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "daso/base/error.h"
-#include "daso/base/power.h"
-#include "daso/kernels/rows_kernel.h"
+#include "daso/base/portable_math.h"
+#include "daso/kernels/rows.h"
 
 namespace daso {
 namespace {

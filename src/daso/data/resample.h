@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "daso/base/random.h"
-#include "daso/kernels/colours.h"
+#include "daso/kernels/rows.h"
 
 // From an image of any size to a square input: which part of it (draw_cut, centre_cut), which
 // pixels that needs of the decoder (reach_of, shrink_for), and the square itself (resample). Values

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "daso/base/error.h"
+#include "daso/kernels/digest.h"
 #include "daso/tensor/large_tensor.h"
 
 namespace daso {
@@ -59,8 +60,9 @@ void Agreement::average_parameters(std::int64_t exchange) {
 
 std::int64_t Agreement::refuse_non_finite(std::int64_t exchange,
                                           const std::vector<at::Tensor>& parts) {
-  const bool finite = std::all_of(parts.begin(), parts.end(),
-                                  [](const at::Tensor& part) { return all_finite(floats(part)); });
+  const bool finite = std::all_of(parts.begin(), parts.end(), [](const at::Tensor& part) {
+    return all_finite(floats(part), kernels_of(part));
+  });
   const at::Tensor own = at::tensor({optimizer_.steps(), std::int64_t{finite}}, at::kLong);
   const at::Tensor all = at::empty({world_.size(), 2}, at::kLong);
   world_.everyone().all_gather(own.view({1, 2}), all).wait(world_.limit());

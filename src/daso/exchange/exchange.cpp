@@ -7,7 +7,6 @@
 
 #include "daso/base/error.h"
 #include "daso/exchange/copies.h"
-#include "daso/kernels/distance.h"
 #include "daso/kernels/merge.h"
 #include "daso/tensor/large_tensor.h"
 
@@ -179,7 +178,8 @@ void Exchange::exchange_with_peers(const Role& role) {
   compare_headers(role, std::move(headers));
   mean_.finish();
   span.emplace(timeline, Track::kExchange, "distance", exchange_);
-  next_distance_ = distance_between(options_.wire, encoded(own_, slice), encoded(back_, slice));
+  next_distance_ =
+      daso::distance(options_.wire, encoded(own_, slice), encoded(back_, slice), kernels_of(own_));
 }
 
 Draws Exchange::draws_of(std::int64_t sender, std::int64_t first_row) const {

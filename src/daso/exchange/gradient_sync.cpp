@@ -4,6 +4,7 @@
 #include <ATen/ATen.h>
 
 #include "daso/base/error.h"
+#include "daso/kernels/digest.h"
 #include "daso/tensor/large_tensor.h"
 
 namespace daso {
@@ -85,12 +86,14 @@ void GradientSync::average_over_world(std::size_t bucket, const at::Tensor& grad
 // Before anything is averaged: afterwards every rank has it, and nobody knows whose it was.
 void GradientSync::refuse_non_finite(const Bucket& bucket) const {
   const std::span<const float> all = floats(model_.gradients());
+  const Kernels& kernels = kernels_of(model_.gradients());
   const auto size = static_cast<std::size_t>(bucket.end - bucket.begin);
-  if (all_finite(all.subspan(static_cast<std::size_t>(bucket.begin), size))) return;
+  if (all_finite(all.subspan(static_cast<std::size_t>(bucket.begin), size), kernels)) return;
   for (std::size_t i = bucket.first; i < bucket.first + bucket.spans; ++i) {
     const FlatSpan& span = model_.parameter_spans()[i];
     if (all_finite(all.subspan(static_cast<std::size_t>(span.offset),
-                               static_cast<std::size_t>(span.elements)))) {
+                               static_cast<std::size_t>(span.elements)),
+                   kernels)) {
       continue;
     }
     throw Error(fmt::format(

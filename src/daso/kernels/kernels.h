@@ -3,15 +3,35 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
+#include <vector>
 
-#include "daso/kernels/instruction_set.h"
 #include "daso/kernels/wire.h"
 
-// Between the functions of wire.h, merge.h and digest.h, which check what they are given, and the
-// loops that do it, one version per instruction set. Plain pointers, and sizes in whole blocks:
-// nothing of the standard library may be compiled for an instruction set (base/simd/scalar.h).
-namespace daso::kernels {
+// Every loop over the flat memory of a model (and over the rows of an image) is a kernel of this
+// folder, and a processor's kernels are one table, Kernels. Two layers:
+//
+//   merge.h, mean.h, update.h, norm.h, digest.h, rows.h
+//       what is computed, with its formula: functions over spans that check what they are given and
+//       call one entry of a table. All others call these. The table is their last argument.
+//   *_loops.h
+//       how: templates over a vector type of simd/, which kernels_scalar.cpp, kernels_avx2.cpp and
+//       kernels_avx512.cpp compile into one table each. One file for an instruction set, so that no
+//       other code is compiled for instructions that the machine may lack.
+//
+// Between them lie the argument structs below: plain pointers and sizes, which any language and any
+// device can read. All tables give the same bits: each product, sum, quotient and root is rounded
+// by itself, in the order that the formula says, or added in whole numbers where order cannot
+// matter. So ranks on unlike processors stay equal.
+//
+// A table belongs to a device, and the pointers of its arguments are of that device's memory. These
+// three are the CPU's. One for CUDA will stand beside them, loaded from a module like the backends
+// of comm/, with the same structs; tensor/large_tensor.h gives the table of the device where a
+// tensor lies.
+namespace daso {
+namespace kernels {
 
+// Of wires: whole blocks of kBlockElements (wire.h).
 struct Encoding {
   const float* values;
   const float* anchor;
@@ -26,15 +46,15 @@ struct Decoding {
   std::size_t blocks;
 };
 
-struct Term {
+struct EncodedTerm {
   const std::byte* encoded;
   float weight;
 };
 
 struct Averaging {
-  const Term* terms;
+  const EncodedTerm* terms;
   std::size_t number_of_terms;  // at least 1
-  float* residual;              // null: nothing is added, nothing is kept
+  float* residual;
   std::byte* back;
   std::size_t blocks;
   Draws draws = {};
@@ -51,34 +71,197 @@ struct Merging {
   float peers;
 };
 
-// Running state of a digest: each lane takes every kDigestLanes-th element.
-inline constexpr std::size_t kDigestLanes = 64;
-struct Digestion {
-  const float* values;
-  std::size_t rows;  // of kDigestLanes elements each
-  std::uint32_t* lanes;
+struct Distance {
+  const std::byte* own;
+  const std::byte* back;
+  std::size_t blocks;
 };
+
+// All others: any number of elements.
+struct MeanTerm {
+  const float* values;
+  float weight;
+};
+
+struct Mean {
+  const MeanTerm* terms;
+  std::size_t number_of_terms;  // at least 1
+  float divisor;                // of the sum; 1 where the weights do it
+  float* residual;              // null: there is none
+  float* mean;                  // may lie where a term does
+  std::size_t elements;
+};
+
+struct Values {
+  const float* values;
+  std::size_t elements;
+};
+
+inline constexpr std::size_t kSquareSums = 16;
+struct Squares {
+  const float* first;
+  const float* second;  // null: the first counts alone
+  std::size_t elements;
+  double* first_sums;  // kSquareSums of each; element i counts in sum i % kSquareSums
+  double* second_sums;
+};
+
+struct SgdUpdate {
+  const float* gradients;
+  float* parameters;
+  float* velocity;  // null: no momentum
+  std::size_t elements;
+  float learning_rate;
+  float momentum;
+  float weight_decay;
+  bool nesterov;
+  bool first;
+};
+
+struct LarsUpdate {
+  const float* gradients;
+  float* parameters;
+  float* velocity;
+  std::size_t elements;
+  float rate;
+  float momentum;
+  float weight_decay;
+};
+
+// Of Adam's moments, running means of the gradients and of their squares.
+struct MomentFactors {
+  float first_keep;    // beta1
+  float first_take;    // 1 - beta1
+  float second_keep;   // beta2
+  float second_take;   // 1 - beta2
+  float second_scale;  // 1 / sqrt(1 - beta2^number)
+  float epsilon;
+};
+
+struct AdamwUpdate {
+  const float* gradients;
+  float* parameters;
+  float* first;
+  float* second;
+  std::size_t elements;
+  MomentFactors factors;
+  float keep;  // 1 - learning_rate * weight_decay
+  float rate;  // learning_rate / (1 - beta1^number)
+};
+
+struct LambFactors {
+  MomentFactors moments;
+  float first_scale;  // 1 / (1 - beta1^number)
+  float weight_decay;
+};
+
+struct LambMoments {
+  const float* gradients;
+  const float* parameters;
+  float* first;
+  float* second;
+  float* change;
+  std::size_t elements;
+  LambFactors factors;
+};
+
+struct LambUpdate {
+  float* parameters;
+  const float* first;
+  const float* second;
+  std::size_t elements;
+  LambFactors factors;
+  float rate;
+};
+
+struct EmaUpdate {
+  const float* values;
+  float* average;
+  std::size_t elements;
+  float take;
+};
+
+// Of images: sums of rows, then of the pixels in a row.
+struct RowSum {
+  const std::byte* rows;  // the first; others follow at a distance of `stride`
+  std::size_t stride;
+  const float* weights;  // of each row
+  std::size_t number;    // of rows, at least 1
+  float* red;            // of the sum; green and blue follow at a distance of `plane`
+  std::size_t plane;
+  std::size_t pixels;  // of a row
+};
+
+// A row is read in whole vectors, so many values behind its last tap.
+inline constexpr std::size_t kBehindRow = 32;
+
+struct PixelSum {
+  const float* row;  // its reds; greens and blues follow at a distance of `row_plane`
+  std::size_t row_plane;
+  const std::int32_t* offsets;  // for each pixel of the sum, where in the row its first tap lies
+  const float* weights;         // of the first taps; others follow at a distance of `stride`
+  std::size_t stride;
+  std::size_t taps;  // at least 1
+  float* red;        // green and blue follow at a distance of `plane`
+  std::size_t plane;
+  std::size_t pixels;  // of the sum
+  const float* mean;   // of each colour, to be subtracted
+  const float* factor;
+};
+
+}  // namespace kernels
 
 struct WireKernels {
-  bool (*encode)(const Encoding&);
-  void (*decode)(const Decoding&);
-  bool (*average)(const Averaging&);
-  void (*merge_corrected)(const Merging&);
-  void (*merge_paper)(const Merging&);
+  bool (*encode)(const kernels::Encoding&);
+  void (*decode)(const kernels::Decoding&);
+  bool (*average)(const kernels::Averaging&);
+  void (*merge_corrected)(const kernels::Merging&);
+  void (*merge_paper)(const kernels::Merging&);
+  double (*squared_distance)(const kernels::Distance&);
 };
 
+// NOLINTBEGIN(modernize-avoid-c-arrays): std::array's functions may not be compiled for a set.
 struct Kernels {
-  WireKernels wires[kWires];  // NOLINT(modernize-avoid-c-arrays): see above
-  void (*digest)(const Digestion&);
+  WireKernels wires[kWires];
+  bool (*mean)(const kernels::Mean&);
+  std::uint64_t (*digest)(const kernels::Values&);
+  bool (*all_finite)(const kernels::Values&);
+  void (*squares)(const kernels::Squares&);
+  void (*sgd)(const kernels::SgdUpdate&);
+  void (*lars)(const kernels::LarsUpdate&);
+  void (*adamw)(const kernels::AdamwUpdate&);
+  void (*lamb_moments)(const kernels::LambMoments&);
+  void (*lamb_update)(const kernels::LambUpdate&);
+  void (*ema)(const kernels::EmaUpdate&);
+  void (*rows)(const kernels::RowSum&);
+  void (*pixels)(const kernels::PixelSum&);
+
+  const WireKernels& of(Wire wire) const { return wires[static_cast<std::size_t>(wire)]; }
+};
+// NOLINTEND(modernize-avoid-c-arrays)
+
+namespace kernels {
+
+// Each in a file of its own; cpu_kernels() chooses.
+const Kernels& scalar_table();
+const Kernels& avx2_table();
+const Kernels& avx512_table();
+
+}  // namespace kernels
+
+enum class InstructionSet {
+  kScalar,  // plain C++, runs everywhere
+  kAvx2,    // with F16C
+  kAvx512,  // the foundation, AVX512F
 };
 
-// Of each instruction set, in a file of its own.
-const Kernels& scalar_kernels();
-const Kernels& avx2_kernels();
-const Kernels& avx512_kernels();
+std::string_view name_of(InstructionSet set);
+InstructionSet best_instruction_set();                     // of this processor
+std::vector<InstructionSet> supported_instruction_sets();  // by it
 
-// The one place that dispatches. Throws ConfigError where the processor lacks the set.
-const Kernels& kernels_of(InstructionSet set);
-const WireKernels& kernels_of(Wire wire, InstructionSet set);
+// The fastest table of this processor; or that of one set, for tests: throws ConfigError where the
+// processor lacks it.
+const Kernels& cpu_kernels();
+const Kernels& cpu_kernels(InstructionSet set);
 
-}  // namespace daso::kernels
+}  // namespace daso

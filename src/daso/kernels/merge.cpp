@@ -10,23 +10,6 @@
 namespace daso {
 namespace {
 
-// average_in_fp32 of what is left after the last whole block.
-bool average_elements(std::span<const Part> parts, std::size_t begin, std::span<float> residual,
-                      std::span<float> mean) {
-  bool finite = true;
-  for (std::size_t i = begin; i < mean.size(); ++i) {
-    float sum = parts.front().weight * parts.front().values[i];
-    for (const Part& part : parts.subspan(1)) sum += part.weight * part.values[i];
-    if (!residual.empty()) {
-      sum += residual[i];
-      residual[i] = 0;
-    }
-    mean[i] = sum;
-    finite = finite && std::isfinite(sum);
-  }
-  return finite;
-}
-
 kernels::Merging merging_of(const Merge& merge) {
   const std::size_t elements = merge.parameters.size();
   DASO_ASSERT(merge.anchor.empty() || merge.anchor.size() == elements);
@@ -44,52 +27,67 @@ kernels::Merging merging_of(const Merge& merge) {
 
 }  // namespace
 
+bool encode(Wire wire, std::span<const float> values, std::span<const float> anchor,
+            std::span<std::byte> encoded, const Draws& draws, const Kernels& kernels) {
+  DASO_ASSERT(anchor.size() == values.size());
+  DASO_ASSERT(encoded.size() == encoded_bytes(wire, values.size()));
+  return kernels.of(wire).encode(
+      {values.data(), anchor.data(), encoded.data(), values.size() / kBlockElements, draws});
+}
+
+std::optional<std::size_t> first_non_finite(Wire wire, std::span<const float> values,
+                                            std::span<const float> anchor) {
+  DASO_ASSERT(anchor.size() == values.size());
+  const float largest = largest_on(wire);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const bool carried = std::abs(values[i] - anchor[i]) <= largest;  // no: NaN, too
+    if (!carried) return i;
+  }
+  return std::nullopt;
+}
+
+void decode(Wire wire, std::span<const std::byte> encoded, std::span<float> values,
+            const Kernels& kernels) {
+  DASO_ASSERT(encoded.size() == encoded_bytes(wire, values.size()));
+  kernels.of(wire).decode({encoded.data(), values.data(), values.size() / kBlockElements});
+}
+
 bool average(Wire wire, std::span<const Difference> differences, std::span<float> residual,
-             std::span<std::byte> back, const Draws& draws, InstructionSet set) {
+             std::span<std::byte> back, const Draws& draws, const Kernels& kernels) {
   DASO_ASSERT(!differences.empty());
   DASO_ASSERT(back.size() == encoded_bytes(wire, residual.size()));
-  std::vector<kernels::Term> terms;
+  std::vector<kernels::EncodedTerm> terms;
   terms.reserve(differences.size());
   for (const Difference& one : differences) {
     DASO_ASSERT(one.encoded.size() == back.size());
     terms.push_back({one.encoded.data(), one.weight});
   }
-  return kernels::kernels_of(wire, set).average({terms.data(), terms.size(), residual.data(),
-                                                 back.data(), residual.size() / kBlockElements,
-                                                 draws});
+  return kernels.of(wire).average({terms.data(), terms.size(), residual.data(), back.data(),
+                                   residual.size() / kBlockElements, draws});
 }
 
-bool average_in_fp32(std::span<const Part> parts, std::span<float> residual, std::span<float> mean,
-                     InstructionSet set) {
-  DASO_ASSERT(!parts.empty());
-  DASO_ASSERT(residual.empty() || residual.size() == mean.size());
-  std::vector<kernels::Term> terms;
-  terms.reserve(parts.size());
-  for (const Part& part : parts) {
-    DASO_ASSERT(part.values.size() == mean.size());
-    terms.push_back({std::as_bytes(part.values).data(), part.weight});
-  }
-  // The fp32 wire carries every value as it is, so the residual that it leaves is 0.
-  const std::size_t blocks = mean.size() / kBlockElements;
-  const bool finite =
-      kernels::kernels_of(Wire::kFp32, set)
-          .average({terms.data(), terms.size(), residual.empty() ? nullptr : residual.data(),
-                    std::as_writable_bytes(mean).data(), blocks});
-  return average_elements(parts, blocks * kBlockElements, residual, mean) && finite;
+void merge_corrected(const Merge& merge, const Kernels& kernels) {
+  kernels.of(merge.wire).merge_corrected(merging_of(merge));
 }
 
-void merge_corrected(const Merge& merge, InstructionSet set) {
-  kernels::kernels_of(merge.wire, set).merge_corrected(merging_of(merge));
-}
-
-void merge_paper(const Merge& merge, const PaperRule& rule, InstructionSet set) {
+void merge_paper(const Merge& merge, const PaperRule& rule, const Kernels& kernels) {
   kernels::Merging merging = merging_of(merge);
   DASO_ASSERT(rule.sent.size() == merge.parameters.size());
   DASO_ASSERT(rule.staleness >= 1 && rule.peers >= 1);
   merging.sent = rule.sent.data();
   merging.local_weight = static_cast<float>(2 * rule.staleness);
   merging.peers = static_cast<float>(rule.peers);
-  kernels::kernels_of(merge.wire, set).merge_paper(merging);
+  kernels.of(merge.wire).merge_paper(merging);
+}
+
+double distance(Wire wire, std::span<const std::byte> own, std::span<const std::byte> back,
+                const Kernels& kernels) {
+  const std::size_t blocks = own.size() / encoded_bytes(wire, kBlockElements);
+  DASO_ASSERT(back.size() == own.size());
+  DASO_ASSERT(own.size() == encoded_bytes(wire, blocks * kBlockElements));
+  if (blocks == 0) return 0;
+  const double squares = kernels.of(wire).squared_distance({own.data(), back.data(), blocks});
+  return std::sqrt(squares / static_cast<double>(blocks * kBlockElements));
 }
 
 }  // namespace daso

@@ -2,16 +2,31 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <span>
 
-#include "daso/kernels/instruction_set.h"
+#include "daso/kernels/kernels.h"
 #include "daso/kernels/wire.h"
 
-// The arithmetic of an exchange (algorithm.md 3, 4 and 6): what the owner of a segment does with
-// what the nodes sent, and what everybody does with the answer. Each is one pass over memory, and
-// each product, sum and quotient is rounded to fp32 by itself, in the order written here, so all
-// ranks and all instruction sets get the same bits. Segments are whole blocks (wire.h).
+// The arithmetic of an exchange (algorithm.md 3, 4 and 6): what a node sends, what the owner of a
+// segment does with what the nodes sent, and what everybody does with the answer. Each is one pass
+// over memory, and each product, sum and quotient is rounded to fp32 by itself, in the order
+// written here, so all ranks and all tables get the same bits. Segments are whole blocks (wire.h).
 namespace daso {
+
+// Encodes the difference values - anchor, rounded to fp32, in one pass. False if an element of it
+// is not finite, or would not be on this wire (fp16: above 65504; others: where rounding leaves
+// fp32's range); `encoded` then holds nothing of use.
+[[nodiscard]] bool encode(Wire wire, std::span<const float> values, std::span<const float> anchor,
+                          std::span<std::byte> encoded, const Draws& draws = {},
+                          const Kernels& kernels = cpu_kernels());
+
+// The first element of values - anchor on account of which encode() says false. Read by the host.
+std::optional<std::size_t> first_non_finite(Wire wire, std::span<const float> values,
+                                            std::span<const float> anchor);
+
+void decode(Wire wire, std::span<const std::byte> encoded, std::span<float> values,
+            const Kernels& kernels = cpu_kernels());
 
 // What one node sent: its difference, encoded, and its weight.
 struct Difference {
@@ -29,20 +44,7 @@ struct Difference {
 // the sum is not finite on this wire; `back` and `residual` then hold nothing of use.
 [[nodiscard]] bool average(Wire wire, std::span<const Difference> differences,
                            std::span<float> residual, std::span<std::byte> back,
-                           const Draws& draws = {}, InstructionSet set = best_instruction_set());
-
-// The same in fp32, for agreements and blocking averages, of any number of elements:
-//   mean = weight_0 * values_0 + weight_1 * values_1 + ...      from left to right
-//   mean = mean + residual,  residual = 0                               unless residual is empty:
-//   there is none
-// False if an element of the mean is not finite.
-struct Part {
-  std::span<const float> values;
-  float weight = 0;
-};
-[[nodiscard]] bool average_in_fp32(std::span<const Part> parts, std::span<float> residual,
-                                   std::span<float> mean,
-                                   InstructionSet set = best_instruction_set());
+                           const Draws& draws = {}, const Kernels& kernels = cpu_kernels());
 
 // What both rules of a merge need: the encoded difference that this node sent (own), the answer
 // that all got (back), and what they change. With q_own and q_mean their decoded values, both end
@@ -58,7 +60,7 @@ struct Merge {
 
 // Applies what the others learned and keeps all local progress since the start:
 //   parameters = parameters + (q_mean - q_own)
-void merge_corrected(const Merge& merge, InstructionSet set = best_instruction_set());
+void merge_corrected(const Merge& merge, const Kernels& kernels = cpu_kernels());
 
 // The published rule. `sent` are the parameters as they were at the start:
 //   parameters = ((2 * staleness) * parameters + peers * ((sent + q_mean) - q_own))
@@ -68,7 +70,11 @@ struct PaperRule {
   int staleness = 1;  // steps from start to merge
   int peers = 1;      // nodes that took part
 };
-void merge_paper(const Merge& merge, const PaperRule& rule,
-                 InstructionSet set = best_instruction_set());
+void merge_paper(const Merge& merge, const PaperRule& rule, const Kernels& kernels = cpu_kernels());
+
+// How far this node is from the mean of all, as both were sent: the root of the mean square of
+// q_mean - q_own. 0 of nothing.
+double distance(Wire wire, std::span<const std::byte> own, std::span<const std::byte> back,
+                const Kernels& kernels = cpu_kernels());
 
 }  // namespace daso

@@ -4,24 +4,11 @@
 #include <cmath>
 
 #include "daso/base/error.h"
-#include "daso/kernels/kernel_versions.h"
-#include "daso/kernels/norm_loop.h"
 
 namespace daso {
 namespace {
 
 using Sums = std::array<double, SquareSums::kSums>;
-
-constexpr KernelVersions<kernels::Squares> kSquares = DASO_KERNEL_VERSIONS(squares);
-
-// What does not fill a row.
-void add_tail(std::span<const float> tail, Sums& sums) {
-  DASO_ASSERT(tail.size() < sums.size());
-  for (std::size_t i = 0; i < tail.size(); ++i) {
-    const double value = tail[i];
-    sums[i] += value * value;
-  }
-}
 
 double root_of_all(Sums sums) {
   for (std::size_t half = sums.size() / 2; half > 0; half /= 2) {
@@ -33,30 +20,28 @@ double root_of_all(Sums sums) {
 }  // namespace
 
 void SquareSums::add(std::span<const float> first, std::span<const float> second,
-                     InstructionSet set) {
+                     const Kernels& kernels) {
   DASO_ASSERT(second.empty() || second.size() == first.size());
-  const kernels::Squares squares{.first = first.data(),
-                                 .second = second.empty() ? nullptr : second.data(),
-                                 .elements = first.size(),
-                                 .first_sums = first_.data(),
-                                 .second_sums = second_.data()};
-  const std::size_t done = kSquares(squares, set);
-  add_tail(first.subspan(done), first_);
-  if (!second.empty()) add_tail(second.subspan(done), second_);
+  kernels.squares({.first = first.data(),
+                   .second = second.empty() ? nullptr : second.data(),
+                   .elements = first.size(),
+                   .first_sums = first_.data(),
+                   .second_sums = second_.data()});
 }
 
 Norms SquareSums::norms() const { return {root_of_all(first_), root_of_all(second_)}; }
 
-Norms norms_of(std::span<const float> first, std::span<const float> second, InstructionSet set) {
+Norms norms_of(std::span<const float> first, std::span<const float> second,
+               const Kernels& kernels) {
   DASO_ASSERT(first.size() == second.size());
   SquareSums sums;
-  sums.add(first, second, set);
+  sums.add(first, second, kernels);
   return sums.norms();
 }
 
-double norm_of(std::span<const float> values, InstructionSet set) {
+double norm_of(std::span<const float> values, const Kernels& kernels) {
   SquareSums sums;
-  sums.add(values, {}, set);
+  sums.add(values, {}, kernels);
   return sums.norms().first;
 }
 

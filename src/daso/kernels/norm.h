@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <span>
 
-#include "daso/kernels/instruction_set.h"
+#include "daso/kernels/kernels.h"
 
 // Norms that have the same bits on ranks that hold equal values, whatever their processors and
 // threads are: sums are in double, in an order that depends on nothing but the number of elements.
@@ -20,14 +20,14 @@ struct Norms {
 // The sums of the squares of two tensors in one pass over memory, piece by piece.
 class SquareSums {
  public:
-  // So many sums of a tensor run side by side, each of every kSums-th element: whole vectors, on
-  // every instruction set.
-  static constexpr std::size_t kSums = 16;
+  // So many sums of a tensor run side by side, each of every kSums-th element: whole vectors, in
+  // every table.
+  static constexpr std::size_t kSums = kernels::kSquareSums;
 
   // Both have the same number of elements, and all pieces but the last a multiple of kSums. Or
   // `second` is empty, and the first counts alone.
   void add(std::span<const float> first, std::span<const float> second,
-           InstructionSet set = best_instruction_set());
+           const Kernels& kernels = cpu_kernels());
   Norms norms() const;
 
  private:
@@ -37,7 +37,7 @@ class SquareSums {
 
 // Of two tensors with the same number of elements, in one pass; each is what norm_of() gives.
 Norms norms_of(std::span<const float> first, std::span<const float> second,
-               InstructionSet set = best_instruction_set());
-double norm_of(std::span<const float> values, InstructionSet set = best_instruction_set());
+               const Kernels& kernels = cpu_kernels());
+double norm_of(std::span<const float> values, const Kernels& kernels = cpu_kernels());
 
 }  // namespace daso

@@ -5,8 +5,8 @@
 #include <bit>
 
 #include "daso/base/error.h"
-#include "daso/kernels/format_list.h"
-#include "daso/kernels/kernels.h"
+#include "daso/base/random.h"
+#include "daso/kernels/packed_formats.h"
 #include "daso/kernels/simd/scalar.h"
 
 namespace daso {
@@ -30,6 +30,8 @@ constexpr std::array<WireTraits, kWires> traits_in(kernels::FormatList<F...> /*f
 
 constexpr std::array<WireTraits, kWires> kTraits = traits_in(kernels::Formats<simd::Scalar>{});
 
+constexpr std::uint64_t kRounding = 6;  // tells this use of the seed from others
+
 const WireTraits& traits_of(Wire wire) { return kTraits.at(static_cast<std::size_t>(wire)); }
 
 }  // namespace
@@ -50,30 +52,12 @@ std::size_t encoded_bytes(Wire wire, std::size_t elements) {
   return elements / kBlockElements * traits_of(wire).block_bytes;
 }
 
-bool encode(Wire wire, std::span<const float> values, std::span<const float> anchor,
-            std::span<std::byte> encoded, const Draws& draws, InstructionSet set) {
-  DASO_ASSERT(anchor.size() == values.size());
-  DASO_ASSERT(encoded.size() == encoded_bytes(wire, values.size()));
-  return kernels::kernels_of(wire, set).encode(
-      {values.data(), anchor.data(), encoded.data(), values.size() / kBlockElements, draws});
-}
+float largest_on(Wire wire) { return std::bit_cast<float>(traits_of(wire).largest); }
 
-std::optional<std::size_t> first_non_finite(Wire wire, std::span<const float> values,
-                                            std::span<const float> anchor) {
-  DASO_ASSERT(anchor.size() == values.size());
-  const std::uint32_t largest = traits_of(wire).largest;
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    const auto bits = std::bit_cast<std::uint32_t>(values[i] - anchor[i]);
-    if ((bits & 0x7fffffffU) > largest) return i;
-  }
-  return std::nullopt;
-}
-
-void decode(Wire wire, std::span<const std::byte> encoded, std::span<float> values,
-            InstructionSet set) {
-  DASO_ASSERT(encoded.size() == encoded_bytes(wire, values.size()));
-  kernels::kernels_of(wire, set).decode(
-      {encoded.data(), values.data(), values.size() / kBlockElements});
+std::uint64_t draw_key(std::uint64_t seed, std::int64_t exchange, std::int64_t sender) {
+  return RandomStream{seed, kRounding, static_cast<std::uint64_t>(exchange),
+                      static_cast<std::uint64_t>(sender)}
+      .next();
 }
 
 }  // namespace daso

@@ -4,13 +4,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
-
-#include "daso/kernels/draws.h"
-#include "daso/kernels/instruction_set.h"
 
 // What a difference becomes between nodes. A segment is a whole number of blocks of 256 elements;
 // its encoded form is the encoded blocks one after the other, so a slice that is cut between blocks
@@ -32,7 +28,7 @@
 //            their largest magnitude, in place of the norm of the whole, are the paper's buckets
 //            and what it takes in practice
 // All in the machine's byte order, which is that of all ranks. An encoded segment may begin at any
-// address. All functions give the same bits on every instruction set.
+// address. merge.h encodes and decodes.
 namespace daso {
 
 enum class Wire : std::uint8_t {
@@ -66,18 +62,22 @@ constexpr int qsgd_bits(Wire wire) {
 // `elements` is a multiple of kBlockElements.
 std::size_t encoded_bytes(Wire wire, std::size_t elements);
 
-// Encodes the difference values - anchor, rounded to fp32, in one pass. False if an element of it
-// is not finite, or would not be on this wire (fp16: above 65504; others: where rounding leaves
-// fp32's range); `encoded` then holds nothing of use.
-[[nodiscard]] bool encode(Wire wire, std::span<const float> values, std::span<const float> anchor,
-                          std::span<std::byte> encoded, const Draws& draws = {},
-                          InstructionSet set = best_instruction_set());
+// The largest magnitude that it carries: a larger one is not finite on this wire.
+float largest_on(Wire wire);
 
-// The first element of values - anchor on account of which encode() says false.
-std::optional<std::size_t> first_non_finite(Wire wire, std::span<const float> values,
-                                            std::span<const float> anchor);
+// What a wire that rounds at random draws from; others ignore it. A draw depends on the key and on
+// the element's place in the flat model alone: not on time or threads, not on the instruction set,
+// and not on how the model is cut into slices, pieces and segments.
+struct Draws {
+  std::uint64_t key = 0;          // of one sender in one exchange
+  std::uint64_t first_block = 0;  // where the segment begins in the flat model, in blocks
+};
 
-void decode(Wire wire, std::span<const std::byte> encoded, std::span<float> values,
-            InstructionSet set = best_instruction_set());
+// The sender of the mean, whoever owns a segment of it. Other senders are nodes, by their number.
+inline constexpr std::int64_t kMeanSender = -1;
+
+// In an exchange every sender has draws of its own: what the nodes' rounding leaves out is then
+// independent, and shrinks in their mean.
+std::uint64_t draw_key(std::uint64_t seed, std::int64_t exchange, std::int64_t sender);
 
 }  // namespace daso

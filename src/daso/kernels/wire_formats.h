@@ -8,11 +8,11 @@
 #include "daso/kernels/wire.h"
 
 // The wire formats of wire.h whose elements are whole bytes, one block at a time, over a vector
-// type V of base/simd. Each has
+// type V of simd/. Each has
 //   kBlockBytes     the encoded block's size
 //   kLargest        the bits of the largest magnitude that it can carry
 //   encode_block()  256 values, of which `absmax` is the largest magnitude as bits; `random` are
-//                   the block's bits of random_bits.h
+//                   the block's bits of packed_formats.h
 //   Reader          decodes a block, a vector at a time; element is where in the block it begins
 namespace daso::kernels {
 

@@ -3,55 +3,35 @@
 
 #include <ATen/ATen.h>
 
-#include <cmath>
-
-#include "daso/base/error.h"
-#include "daso/kernels/adamw_kernel.h"
+#include "daso/kernels/update.h"
 #include "daso/tensor/large_tensor.h"
 
 namespace daso {
-namespace {
 
-AdamwOptions checked(const AdamwOptions& options) {
-  validate(options);
-  return options;
-}
-
-}  // namespace
-
-void validate(const AdamwOptions& options) {
-  require(options.beta1 >= 0 && options.beta1 < 1, "beta1 must be in 0 ... 1, below 1, got {}",
-          options.beta1);
-  require(options.beta2 >= 0 && options.beta2 < 1, "beta2 must be in 0 ... 1, below 1, got {}",
-          options.beta2);
-  // An element that never had a gradient would become 0 / 0 without it.
-  require(std::isfinite(options.epsilon) && static_cast<float>(options.epsilon) > 0,
-          "epsilon must be above 0 as a float32, got {}", options.epsilon);
-  check_weight_decay(options.weight_decay);
-}
-
-AdamW::AdamW(FlatModel& model, const AdamwOptions& options)
+AdamW::AdamW(FlatModel& model, const OptimizerOptions& options)
     : MomentOptimizer(model, "adamw"),
-      options_(checked(options)),
-      runs_(decay_runs(model, options.weight_decay == 0 ? DecayOptions{} : options.decay)),
+      options_(options),
+      runs_(decay_runs(model, options)),
       first_(add_moment("first")),
-      second_(add_moment("second")) {}
+      second_(add_moment("second")) {
+  validate(options);
+}
 
 void AdamW::step(double learning_rate) {
-  AdamwStep step{.learning_rate = learning_rate,
-                 .beta1 = options_.beta1,
-                 .beta2 = options_.beta2,
-                 .epsilon = options_.epsilon,
-                 .number = steps_ + 1};
+  AdamStep step{.learning_rate = learning_rate,
+                .beta1 = options_.beta1,
+                .beta2 = options_.beta2,
+                .epsilon = options_.epsilon,
+                .number = steps_ + 1};
+  const Kernels& kernels = kernels_of(model_.parameters());
   const std::span<const float> gradients = floats(model_.gradients());
   const std::span<float> parameters = floats(model_.parameters());
   const std::span<float> first = floats(first_);
   const std::span<float> second = floats(second_);
-  for (const DecayRun& run : runs_) {
+  for (const ElementRun& run : runs_) {
     step.weight_decay = run.decays ? options_.weight_decay : 0;
-    adamw_update(step, gradients.subspan(run.offset, run.elements),
-                 parameters.subspan(run.offset, run.elements),
-                 first.subspan(run.offset, run.elements), second.subspan(run.offset, run.elements));
+    adamw_update(step, run.of(gradients), run.of(parameters), run.of(first), run.of(second),
+                 kernels);
   }
   ++steps_;
 }

@@ -2,34 +2,33 @@
 #pragma once
 
 #include <cstddef>
-#include <string>
 #include <vector>
 
+#include "daso/optim/optimizer.h"
 #include "daso/tensor/flat_model.h"
 
+// Which elements of the flat parameters an optimizer treats alike.
 namespace daso {
 
-// Which tensors weight decay applies to.
-struct DecayOptions {
-  bool all = true;  // false: not to those of one dimension or none (biases, scales and shifts)
-  std::vector<std::string> except;  // nor to those whose names begin with one of these (names.h)
-};
-
-// Throws ConfigError where it is below 0 or not finite.
-void check_weight_decay(double weight_decay);
-
-// Of the tensor with this span.
-bool decays(const FlatModel& model, std::size_t span, const DecayOptions& options);
-
-// Neighbouring elements of a flat tensor that an optimizer treats alike.
-struct DecayRun {
+// Neighbouring elements of a flat tensor.
+struct ElementRun {
   std::size_t offset = 0;
   std::size_t elements = 0;
   bool decays = true;
+  bool adapts = false;  // layer_runs() alone: of more than one dimension
+
+  template <typename Span>
+  Span of(Span all) const {
+    return all.empty() ? all : all.subspan(offset, elements);
+  }
 };
 
 // The flat parameters, padding included, as runs with and without weight decay; without exceptions
 // that is one run. Throws ConfigError for a name that no parameter has.
-std::vector<DecayRun> decay_runs(const FlatModel& model, const DecayOptions& options);
+std::vector<ElementRun> decay_runs(const FlatModel& model, const OptimizerOptions& options);
+
+// The same for optimizers that choose a rate for each tensor: one run for each, without the
+// padding. Tensors of one dimension or none never decay.
+std::vector<ElementRun> layer_runs(const FlatModel& model, const OptimizerOptions& options);
 
 }  // namespace daso

@@ -7,7 +7,7 @@
 #include <algorithm>
 
 #include "daso/base/error.h"
-#include "daso/kernels/ema_kernel.h"
+#include "daso/kernels/update.h"
 #include "daso/tensor/large_tensor.h"
 
 namespace daso {
@@ -39,7 +39,8 @@ void WithEma::step(double learning_rate) {
   inner_->step(learning_rate);
   const double keep = ema_keep(decay_, inner_->steps());
   if (keep > 0) {
-    ema_update(static_cast<float>(1 - keep), floats(model_.parameters()), floats(average_));
+    ema_update(static_cast<float>(1 - keep), floats(model_.parameters()), floats(average_),
+               kernels_of(average_));
   } else {
     assign(average_, model_.parameters());
   }

@@ -1,29 +1,51 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cstddef>
-#include <string>
-#include <vector>
+#include "daso/optim/decay.h"
+#include "daso/optim/optimizer.h"
 
-#include "daso/tensor/flat_model.h"
-
-// What optimizers have in common that choose a rate for each tensor.
+// Optimizers that choose a rate for each tensor, by the ratio of two norms. Biases and norms,
+// tensors of one dimension or none, take the learning rate as it is and do not decay. The norms
+// have the same bits on every machine (kernels/norm.h), and so has the rate.
 namespace daso {
-
-// One tensor in a flat one.
-struct LayerRun {
-  std::size_t offset = 0;
-  std::size_t elements = 0;
-  bool adapts = true;  // false: tensors of one dimension or none take the learning rate as it is
-  bool decays = true;  // false: these, and those that were named
-};
-
-// All tensors of the model; the padding is in none. Throws ConfigError for a beginning in
-// `no_decay` that no parameter's name has (names.h).
-std::vector<LayerRun> layer_runs(const FlatModel& model, const std::vector<std::string>& no_decay);
 
 // The rate times the ratio of two norms, kept within float32. Where one of them is 0, as those of
 // tensors that begin with zeros, there is nothing to compare: the rate itself.
 float rate_by_norms(double rate, double numerator, double denominator);
+
+// Layer-wise adaptive rate scaling (You, Gitman, Ginsburg, arXiv 1708.03888, algorithm 1). The
+// learning rate of a tensor w with gradient g is multiplied by
+//   trust * |w| / (|g| + weight_decay * |w|)
+// or by 1 where |w| or |g| is 0. Two passes: both norms, then lars_update() of kernels/update.h.
+class Lars : public MomentOptimizer {
+ public:
+  // The model is borrowed. Throws ConfigError.
+  Lars(FlatModel& model, const OptimizerOptions& options);
+
+  void step(double learning_rate) override;
+
+ private:
+  const OptimizerOptions options_;
+  const std::vector<ElementRun> runs_;
+  const at::Tensor velocity_;  // learning rates included, as the paper has it
+};
+
+// Adam whose step is as long as the tensor (You et al., arXiv 1904.00962, algorithm 2): with u what
+// Adam with decoupled weight decay would change at a rate of 1, bias correction included, the
+// learning rate of a tensor w is multiplied by |w| / |u|, or by 1 where one of them is 0. Two
+// passes: lamb_moments() and lamb_update() of kernels/update.h.
+class Lamb : public MomentOptimizer {
+ public:
+  // The model is borrowed. Throws ConfigError.
+  Lamb(FlatModel& model, const OptimizerOptions& options);
+
+  void step(double learning_rate) override;
+
+ private:
+  const OptimizerOptions options_;
+  const std::vector<ElementRun> runs_;
+  const at::Tensor first_;   // running mean of the gradients
+  const at::Tensor second_;  // running mean of their squares
+};
 
 }  // namespace daso

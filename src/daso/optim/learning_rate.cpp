@@ -5,8 +5,7 @@
 #include <cmath>
 
 #include "daso/base/error.h"
-#include "daso/base/power.h"
-#include "daso/optim/cosine.h"
+#include "daso/base/portable_math.h"
 
 namespace daso {
 namespace {

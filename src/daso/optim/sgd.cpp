@@ -3,21 +3,17 @@
 
 #include <ATen/ATen.h>
 
-#include "daso/base/error.h"
-#include "daso/kernels/sgd_kernel.h"
+#include "daso/kernels/update.h"
 #include "daso/tensor/large_tensor.h"
 
 namespace daso {
 
-Sgd::Sgd(FlatModel& model, const SgdOptions& options)
+Sgd::Sgd(FlatModel& model, const OptimizerOptions& options)
     : MomentOptimizer(model, "sgd"),
       options_(options),
-      runs_(decay_runs(model, options.weight_decay == 0 ? DecayOptions{} : options.decay)),
+      runs_(decay_runs(model, options)),
       velocity_(options.momentum > 0 ? add_moment("velocity") : at::Tensor()) {
-  require(options.momentum >= 0 && options.momentum < 1,
-          "momentum must be in 0 ... 1, below 1, got {}", options.momentum);
-  check_weight_decay(options.weight_decay);
-  require(!options.nesterov || options.momentum > 0, "Nesterov's method needs a momentum above 0");
+  validate(options);
 }
 
 void Sgd::step(double learning_rate) {
@@ -25,14 +21,13 @@ void Sgd::step(double learning_rate) {
                .momentum = static_cast<float>(options_.momentum),
                .nesterov = options_.nesterov,
                .first = steps_ == 0};
+  const Kernels& kernels = kernels_of(model_.parameters());
   const std::span<const float> gradients = floats(model_.gradients());
   const std::span<float> parameters = floats(model_.parameters());
   const std::span<float> velocity = velocity_.defined() ? floats(velocity_) : std::span<float>();
-  for (const DecayRun& run : runs_) {
+  for (const ElementRun& run : runs_) {
     step.weight_decay = run.decays ? static_cast<float>(options_.weight_decay) : 0;
-    sgd_update(step, gradients.subspan(run.offset, run.elements),
-               parameters.subspan(run.offset, run.elements),
-               velocity.empty() ? velocity : velocity.subspan(run.offset, run.elements));
+    sgd_update(step, run.of(gradients), run.of(parameters), run.of(velocity), kernels);
   }
   ++steps_;
 }

@@ -2,30 +2,22 @@
 #pragma once
 
 #include "daso/optim/decay.h"
-#include "daso/optim/moment_optimizer.h"
-#include "daso/tensor/flat_model.h"
+#include "daso/optim/optimizer.h"
 
 namespace daso {
 
-struct SgdOptions {
-  double momentum = 0;
-  double weight_decay = 0;
-  bool nesterov = false;
-  DecayOptions decay;
-};
-
-// Stochastic gradient descent as PyTorch defines it, in one pass (sgd_kernel.h).
+// Stochastic gradient descent as PyTorch defines it, in one pass: sgd_update() of kernels/update.h.
 class Sgd : public MomentOptimizer {
  public:
-  // The model is borrowed.
-  Sgd(FlatModel& model, const SgdOptions& options);
+  // The model is borrowed. Throws ConfigError.
+  Sgd(FlatModel& model, const OptimizerOptions& options);
 
   void step(double learning_rate) override;
 
  private:
-  const SgdOptions options_;
-  const std::vector<DecayRun> runs_;
-  const at::Tensor velocity_;  // empty without momentum
+  const OptimizerOptions options_;
+  const std::vector<ElementRun> runs_;
+  const at::Tensor velocity_;  // undefined without momentum
 };
 
 }  // namespace daso

@@ -11,7 +11,7 @@
 #include "daso/data/loader.h"
 #include "daso/nets/make_network.h"
 #include "daso/optim/learning_rate.h"
-#include "daso/optim/make_optimizer.h"
+#include "daso/optim/optimizer.h"
 #include "daso/policy/run_plan.h"
 #include "daso/run/precision.h"
 #include "daso/strategy/strategy.h"

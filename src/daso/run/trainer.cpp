@@ -9,8 +9,8 @@
 #include "daso/comm/message_of.h"
 #include "daso/nets/layers.h"
 #include "daso/nets/network.h"
-#include "daso/optim/clip.h"
 #include "daso/optim/ema.h"
+#include "daso/optim/gradients.h"
 #include "daso/run/loss.h"
 #include "daso/run/trainer_body.h"
 

@@ -9,7 +9,7 @@
 #include "daso/base/disk.h"
 #include "daso/data/evaluation_loader.h"
 #include "daso/data/loader.h"
-#include "daso/optim/loss_scaler.h"
+#include "daso/optim/gradients.h"
 #include "daso/record/meter.h"
 #include "daso/record/trace.h"
 #include "daso/run/checkpoint_writer.h"

@@ -46,8 +46,8 @@ at::Tensor read_tensor(std::ifstream& file, const std::string& name, const Tenso
   const at::Tensor tensor = at::empty(entry.sizes, entry.type);
   DASO_ASSERT(tensor.nbytes() == entry.end - entry.begin);
   if (tensor.numel() == 0) return tensor;
-  read_exactly(file, name, bytes(tensor));
-  require(entry.type != at::kBool || only_zero_and_one(bytes(tensor)),
+  read_exactly(file, name, host_bytes(tensor));
+  require(entry.type != at::kBool || only_zero_and_one(host_bytes(tensor)),
           "{}: tensor {} is of type BOOL and has values other than 0 and 1", name,
           quoted(entry.name));
   return tensor;
@@ -72,7 +72,7 @@ void write_tensors(const fs::path& path, const State& tensors, const Metadata& m
   OutputFile file(path);
   file.write(std::as_bytes(std::span(&length, 1)));
   file.write(std::as_bytes(std::span(header)));
-  for (const State::value_type* entry : order) file.write(bytes(in_one_piece(entry->second)));
+  for (const State::value_type* entry : order) file.write(host_bytes(in_one_piece(entry->second)));
   file.publish();
 }
 

@@ -6,11 +6,14 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "daso/kernels/simd/scalar.h"
+
 // As scalar.h, which says what each function means. Needs -mavx2 -mf16c.
 namespace daso::simd {
 
 struct Avx2 {
   static constexpr std::size_t kLanes = 8;
+  using One = OneElement<Avx2>;
   using Floats = __m256;
   using Words = __m256i;
 
@@ -118,6 +121,39 @@ struct Avx2 {
     const Words factor = _mm256_set1_epi32(static_cast<int>(0x9e3779b1U));
     const Words product = _mm256_mullo_epi32(_mm256_xor_si256(running, next), factor);
     return _mm256_or_si256(_mm256_slli_epi32(product, 15), _mm256_srli_epi32(product, 17));
+  }
+
+  struct Colours {
+    Floats red;
+    Floats green;
+    Floats blue;
+  };
+
+  // Lane i of a is red for i = 0, 3, 6, that of b for 1, 4, 7 and that of c for 2, 5: no two of
+  // them are in each other's way.
+  static Colours colours_of(Floats a, Floats b, Floats c) {
+    constexpr int kFirst = 0b01001001;
+    constexpr int kSecond = 0b10010010;
+    constexpr int kThird = 0b00100100;
+    const Floats red = _mm256_blend_ps(_mm256_blend_ps(a, b, kSecond), c, kThird);
+    const Floats green = _mm256_blend_ps(_mm256_blend_ps(a, b, kThird), c, kFirst);
+    const Floats blue = _mm256_blend_ps(_mm256_blend_ps(a, b, kFirst), c, kSecond);
+    const Words every_third = _mm256_setr_epi32(0, 3, 6, 1, 4, 7, 2, 5);
+    const Words one = all_words(1);
+    const Words next = add_words(every_third, one);
+    return {_mm256_permutevar8x32_ps(red, every_third), _mm256_permutevar8x32_ps(green, next),
+            _mm256_permutevar8x32_ps(blue, add_words(next, one))};
+  }
+
+  static Floats at_most(Floats a, float limit) { return _mm256_min_ps(a, all(limit)); }
+  static Floats pick(Floats lower, Floats upper, Words at) {
+    const Words in_upper = _mm256_slli_epi32(at, 28);  // the bit of 8 becomes that of the sign
+    return _mm256_blendv_ps(_mm256_permutevar8x32_ps(lower, at),
+                            _mm256_permutevar8x32_ps(upper, at), _mm256_castsi256_ps(in_upper));
+  }
+  static Floats pick_some(Floats others, Floats lower, Floats upper, Words at) {
+    const Words some = _mm256_cmpeq_epi32(_mm256_srli_epi32(at, 4), no_words());
+    return _mm256_blendv_ps(others, pick(lower, upper, at), _mm256_castsi256_ps(some));
   }
 
  private:

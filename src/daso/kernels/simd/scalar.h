@@ -1,21 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <bit>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 
 // A vector of one element. The three files of this folder have the same interface, and kernels are
-// templates over it: written once, compiled per instruction set in files of their own. Every
+// templates over it: written once, compiled per instruction set in a file of its own. Every
 // operation rounds by itself, so all sets give the same bits; there is no fused multiply-add.
 //
 // Such a file must not use inline functions of the standard library or of ours that others use,
 // too: the linker keeps one copy, which could be the one with instructions that the machine lacks.
+// For the same reason each set has a vector of one element of its own, One, for what is left of an
+// array behind the last whole vector: `User` tells them apart.
 namespace daso::simd {
 
-struct Scalar {
+template <typename User>
+struct OneElement {
+  using One = OneElement;
   static constexpr std::size_t kLanes = 1;
   using Floats = float;
   using Words = std::uint32_t;  // the same lanes as 32-bit integers
@@ -28,11 +30,12 @@ struct Scalar {
   static Floats subtract(Floats a, Floats b) { return a - b; }
   static Floats multiply(Floats a, Floats b) { return a * b; }
   static Floats divide(Floats a, Floats b) { return a / b; }
-  static Floats square_root(Floats a) { return std::sqrt(a); }
+  static Floats square_root(Floats a) { return __builtin_sqrtf(a); }
   // Between -limit and limit; a is finite.
   static Floats clamped(Floats a, float limit) {
     return a > limit ? limit : a < -limit ? -limit : a;
   }
+  static Floats at_most(Floats a, float limit) { return a < limit ? a : limit; }
 
   // Sums in double, fewer to a vector. add_squares() takes as many floats; a square is exact, so
   // only the addition rounds.
@@ -55,7 +58,7 @@ struct Scalar {
   // their bits, and NaN lies above infinity.
   static Words no_words() { return 0; }
   static Words larger_magnitude(Words running, Floats a) {
-    const Words magnitude = std::bit_cast<Words>(a) & 0x7fffffffU;
+    const Words magnitude = __builtin_bit_cast(Words, a) & 0x7fffffffU;
     return magnitude > running ? magnitude : running;
   }
   static std::uint32_t largest(Words a) { return a; }
@@ -71,12 +74,12 @@ struct Scalar {
     return a >> kBits;
   }
   static Words rounded(Floats a) {
-    return static_cast<Words>(static_cast<std::int32_t>(std::lrint(a)));
+    return static_cast<Words>(static_cast<std::int32_t>(__builtin_lrintf(a)));
   }
 
   // Rounded half to even and clamped to -127 ... 127; a is finite.
   static void store_int8(std::byte* to, Floats a) {
-    const long whole = std::lrint(a);
+    const long whole = __builtin_lrintf(a);
     *to = static_cast<std::byte>(whole > 127 ? 127 : whole < -127 ? -127 : whole);
   }
   static Floats load_int8(const std::byte* from) {
@@ -91,22 +94,22 @@ struct Scalar {
 
   // Rounded to nearest even; a is finite, and so is what it rounds to.
   static void store_bf16(std::byte* to, Floats a) {
-    const auto bits = std::bit_cast<Words>(a);
+    const auto bits = __builtin_bit_cast(Words, a);
     const auto half = static_cast<std::uint16_t>((bits + 0x7fffU + ((bits >> 16U) & 1U)) >> 16U);
     std::memcpy(to, &half, sizeof half);
   }
   static Floats load_bf16(const std::byte* from) {
-    return std::bit_cast<float>(Words{copied<std::uint16_t>(from)} << 16U);
+    return __builtin_bit_cast(float, Words{copied<std::uint16_t>(from)} << 16U);
   }
 
   static void store_fp16(std::byte* to, Floats a) {
-    const auto bits = std::bit_cast<Words>(a);
+    const auto bits = __builtin_bit_cast(Words, a);
     const Words magnitude = bits & 0x7fffffffU;
     Words half = 0;
     if (magnitude >= 0x38800000U) {  // 2^-14, the smallest normal number
       half = (magnitude - 0x38000000U + 0xfffU + ((magnitude >> 13U) & 1U)) >> 13U;
     } else {  // a multiple of 2^-24
-      half = static_cast<Words>(std::lrint(std::bit_cast<float>(magnitude) * 0x1p24F));
+      half = static_cast<Words>(__builtin_lrintf(__builtin_bit_cast(float, magnitude) * 0x1p24F));
     }
     const auto stored = static_cast<std::uint16_t>(half | ((bits >> 16U) & 0x8000U));
     std::memcpy(to, &stored, sizeof stored);
@@ -117,10 +120,10 @@ struct Scalar {
     const Words sign = (half & 0x8000U) << 16U;
     if (magnitude < 0x400U) {  // subnormal
       const float value = static_cast<float>(magnitude) * 0x1p-24F;
-      return std::bit_cast<float>(std::bit_cast<Words>(value) | sign);
+      return __builtin_bit_cast(float, __builtin_bit_cast(Words, value) | sign);
     }
     const Words exponent = magnitude >= 0x7c00U ? 0x70000000U : 0x38000000U;
-    return std::bit_cast<float>(((magnitude << 13U) + exponent) | sign);
+    return __builtin_bit_cast(float, ((magnitude << 13U) + exponent) | sign);
   }
 
   // One step of a digest: reversible in both arguments, so a change of either is never lost. The
@@ -132,6 +135,18 @@ struct Scalar {
     return (product << 15U) | (product >> 17U);
   }
 
+  // Of three vectors with the bytes of pixels side by side, red, green, blue, red, ...
+  struct Colours {
+    Floats red;
+    Floats green;
+    Floats blue;
+  };
+  static Colours colours_of(Floats a, Floats b, Floats c) { return {a, b, c}; }
+
+  // Vectors of more elements also have
+  //   pick(lower, upper, at): lane `at` of two vectors, for each lane, modulo their number,
+  //   pick_some(others, lower, upper, at): the same where there is one, and else that of `others`.
+
  private:
   template <typename T>
   static T copied(const void* from) {
@@ -140,5 +155,7 @@ struct Scalar {
     return value;
   }
 };
+
+using Scalar = OneElement<void>;
 
 }  // namespace daso::simd

@@ -1,9 +1,0 @@
-// SPDX-License-Identifier: Apache-2.0
-#include "daso/kernels/norm_loop.h"
-#include "daso/kernels/simd/avx2.h"
-
-namespace daso::kernels {
-
-std::size_t squares_avx2(const Squares& squares) { return squares_loop<simd::Avx2>(squares); }
-
-}  // namespace daso::kernels

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daso/optim/gradients.h"
+
+#include <ATen/ATen.h>
+
+#include <cmath>
+
+#include "daso/base/error.h"
+#include "daso/kernels/digest.h"
+#include "daso/kernels/norm.h"
+#include "daso/tensor/large_tensor.h"
+
+namespace daso {
+
+bool LossScaler::unscale(FlatModel& model) {
+  if (!all_finite(floats(model.gradients()), kernels_of(model.gradients()))) {
+    scale_ /= 2;
+    good_steps_ = 0;
+    if (scale_ >= kLeast) return false;
+    throw Error(fmt::format(
+        "gradients are not finite although the loss is scaled by {} only: the run has diverged; a "
+        "smaller learning rate, a longer warm-up or --precision bf16 may help",
+        2 * scale_));
+  }
+  model.gradients().mul_(1 / scale_);
+  if (++good_steps_ == kGrowthInterval) {
+    scale_ *= 2;
+    good_steps_ = 0;
+  }
+  return true;
+}
+
+void LossScaler::agree_on(double scale, std::int64_t good_steps) {
+  DASO_ASSERT(scale <= scale_ && good_steps <= good_steps_);
+  scale_ = scale;
+  good_steps_ = good_steps;
+}
+
+State LossScaler::state() const {
+  return {{"scale", real(scale_)}, {"good_steps", integer(good_steps_)}};
+}
+
+void LossScaler::load_state(const State& state) {
+  scale_ = real_in(state, "scale");
+  good_steps_ = integer_in(state, "good_steps");
+}
+
+double clip_by_norm(FlatModel& model, double largest) {
+  require(std::isfinite(largest) && largest > 0,
+          "the largest norm of the gradients must be above 0, got {}", largest);
+  const double norm = norm_of(floats(model.gradients()), kernels_of(model.gradients()));
+  const double scale = largest / (norm + 1e-6);
+  if (std::isfinite(norm) && scale < 1) model.gradients().mul_(scale);
+  return norm;
+}
+
+}  // namespace daso
