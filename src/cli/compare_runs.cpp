@@ -12,6 +12,7 @@
 #include "cli/train_report.h"
 #include "daso/base/error.h"
 #include "daso/base/text.h"
+#include "daso/run/session.h"
 
 namespace daso::cli {
 namespace {
@@ -21,10 +22,11 @@ using json = nlohmann::ordered_json;
 
 constexpr const char* kBound = "node";
 
-// One run among those that take turns.
-struct Run {
+// One run among those that take turns on the world, each with a session of its own.
+struct Contender {
   Settings options;
-  std::unique_ptr<Trainer> trainer;
+  std::unique_ptr<Run> run;
+  std::unique_ptr<Session> session;
   std::unique_ptr<TrainReport> report;  // rank 0's
   std::optional<double> seconds_to_target;
   Summary summary;
@@ -53,66 +55,69 @@ std::vector<Candidate> with_bound(std::vector<Candidate> candidates) {
   return candidates;
 }
 
-Run begin(World& world, const Candidate& candidate, const CompareOptions& options, int seed) {
-  Run run{.options = options_of(candidate, options.job)};
-  run.options.seed += static_cast<std::uint64_t>(seed);
-  run.options.out /= folder_of(candidate.label, run.options.seed);
-  make_folder("--out", run.options.out);
-  run.trainer = std::make_unique<Trainer>(world, run.options);
-  return run;
+Contender begin(World& world, const Candidate& candidate, const CompareOptions& options, int seed) {
+  Contender one{.options = options_of(candidate, options.job)};
+  one.options.seed += static_cast<std::uint64_t>(seed);
+  one.options.out /= folder_of(candidate.label, one.options.seed);
+  make_folder("--out", one.options.out);
+  one.run = std::make_unique<Run>(one.options);
+  one.session = std::make_unique<Session>(world, *one.run);
+  return one;
 }
 
-void advance(World& world, Run& run, const CompareOptions& options) {
+void advance(World& world, Contender& one, const CompareOptions& options) {
   // Nobody's turn begins before everybody's last one is over.
   world.everyone().barrier().wait(world.limit());
-  run.trainer->advance(
+  one.session->train_epoch(
       [&](const Progress& now) {
-        (*run.report)(now);
+        (*one.report)(now);
         const bool reached =
             now.test && options.target_accuracy && now.test->accuracy >= *options.target_accuracy;
-        if (reached && !run.seconds_to_target) run.seconds_to_target = now.seconds;
+        if (reached && !one.seconds_to_target) one.seconds_to_target = now.seconds;
       },
       [] { return std::nullopt; });
-  run.trainer->settle();
+  one.session->settle();
 }
 
-std::vector<Run> train_all(World& world, const CompareOptions& options, int seed, bool quiet) {
+std::vector<Contender> train_all(World& world, const CompareOptions& options, int seed,
+                                 bool quiet) {
   const std::vector<Candidate> all = with_bound(options.candidates);
-  std::vector<Run> runs;
+  std::vector<Contender> runs;
   runs.reserve(all.size());
   for (const Candidate& candidate : all) runs.push_back(begin(world, candidate, options, seed));
   if (world.rank() == 0) {
-    // Only now: a report refers to its run, which must not move any more.
-    for (Run& run : runs) {
-      run.report = std::make_unique<TrainReport>(world, run.options, *run.trainer, /*quiet=*/true);
+    // Only now: a report refers to its contender, which must not move any more.
+    for (Contender& one : runs) {
+      one.report = std::make_unique<TrainReport>(world, one.options, *one.session, /*quiet=*/true);
     }
   }
   for (int epoch = 0; epoch < options.job.epochs; ++epoch) {
     for (std::size_t i = 0; i < runs.size(); ++i) {
       // Another one first in each epoch.
-      Run& run = runs[(i + static_cast<std::size_t>(epoch)) % runs.size()];
-      advance(world, run, options);
+      Contender& one = runs[(i + static_cast<std::size_t>(epoch)) % runs.size()];
+      advance(world, one, options);
     }
     if (quiet || world.rank() != 0) continue;
     fmt::print("seed {} of {}: epoch {} of {} done by all {}\n", seed + 1, options.seeds, epoch + 1,
                options.job.epochs, runs.size());
     std::fflush(stdout);
   }
-  for (Run& run : runs) {
-    run.summary = run.trainer->finish();
-    if (run.report) run.report->end(run.summary);
-    run.trainer.reset();
+  for (Contender& one : runs) {
+    one.summary = one.session->finish();
+    if (one.report) one.report->end(one.summary);
+    one.session.reset();
+    one.run.reset();
   }
   return runs;
 }
 
-Figure figure_of(const std::vector<Run>& runs, double Summary::*field) {
+Figure figure_of(const std::vector<Contender>& runs, double Summary::*field) {
   double sum = 0;
-  for (const Run& run : runs) sum += run.summary.*field;
+  for (const Contender& run : runs) sum += run.summary.*field;
   const auto number = static_cast<double>(runs.size());
   const double mean = sum / number;
   double squares = 0;
-  for (const Run& run : runs) squares += std::pow(run.summary.*field - mean, 2);
+  for (const Contender& run : runs) squares += std::pow(run.summary.*field - mean, 2);
   return {mean, runs.size() < 2 ? 0 : std::sqrt(squares / (number - 1))};
 }
 
@@ -124,7 +129,7 @@ double evaluation_seconds(const Summary& summary) {
 }
 
 // Of one candidate's runs.
-CompareRow row_of(const std::string& label, const std::vector<Run>& runs) {
+CompareRow row_of(const std::string& label, const std::vector<Contender>& runs) {
   CompareRow row{.label = label,
                  .seconds = figure_of(runs, &Summary::seconds),
                  .wait_seconds = figure_of(runs, &Summary::wait_seconds).mean,
@@ -133,7 +138,7 @@ CompareRow row_of(const std::string& label, const std::vector<Run>& runs) {
                  .test_accuracy = figure_of(runs, &Summary::test_accuracy)};
   double to_target = 0;
   bool reached = true;
-  for (const Run& run : runs) {
+  for (const Contender& run : runs) {
     row.bytes_between_nodes +=
         static_cast<double>(run.summary.bytes_between_nodes) / static_cast<double>(runs.size());
     row.evaluation_seconds += evaluation_seconds(run.summary) / static_cast<double>(runs.size());
@@ -188,9 +193,9 @@ void validate(const CompareOptions& options) {
 
 std::vector<CompareRow> compare_runs(World& world, const CompareOptions& options, bool quiet) {
   const std::vector<Candidate> all = with_bound(options.candidates);
-  std::vector<std::vector<Run>> by_candidate(all.size());
+  std::vector<std::vector<Contender>> by_candidate(all.size());
   for (int seed = 0; seed < options.seeds; ++seed) {
-    std::vector<Run> runs = train_all(world, options, seed, quiet);
+    std::vector<Contender> runs = train_all(world, options, seed, quiet);
     for (std::size_t i = 0; i < all.size(); ++i) by_candidate[i].push_back(std::move(runs[i]));
   }
   double bound = 0;

@@ -6,7 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "daso/run/trainer.h"
+#include "daso/comm/world.h"
+#include "daso/run/settings.h"
 
 namespace daso::cli {
 

@@ -12,7 +12,7 @@
 #include "daso/base/error.h"
 #include "daso/data/loader.h"
 #include "daso/launch/ranks.h"
-#include "daso/run/evaluation.h"
+#include "daso/run/loss.h"
 #include "daso/run/saved_model.h"
 
 namespace daso::cli {

@@ -15,7 +15,7 @@
 #include "cli/command.h"
 #include "cli/top_view.h"
 #include "daso/base/error.h"
-#include "daso/run/interrupt.h"
+#include "daso/run/control.h"
 
 namespace daso::cli {
 namespace {

@@ -14,8 +14,7 @@
 #include "daso/base/error.h"
 #include "daso/base/output_file.h"
 #include "daso/comm/place.h"
-#include "daso/run/interrupt.h"
-#include "daso/run/trainer.h"
+#include "daso/run/session.h"
 #include "daso/tensor/bf16.h"
 
 namespace daso::cli {
@@ -36,8 +35,8 @@ struct TrainCommand {
 };
 
 // A run as it is: what --config takes to do it again.
-Configuration resolved_configuration(const World& world, const Trainer& trainer) {
-  Configuration all = configuration_of(trainer.options());
+Configuration resolved_configuration(const World& world, const Session& session) {
+  Configuration all = configuration_of(session.settings());
   const Topology& topology = world.topology();
   std::vector<std::size_t> ranks;
   ranks.reserve(static_cast<std::size_t>(topology.nodes()));
@@ -51,7 +50,7 @@ Configuration resolved_configuration(const World& world, const Trainer& trainer)
   return all;
 }
 
-void print_start(const World& world, const TrainCommand& command, const Trainer& trainer,
+void print_start(const World& world, const TrainCommand& command, const Session& session,
                  const Configuration& resolved) {
   const Settings& o = command.options;
   fmt::print("{} on {} with {}: {} ranks on {} nodes, {} epochs\n", o.model, o.data, o.strategy,
@@ -64,7 +63,7 @@ void print_start(const World& world, const TrainCommand& command, const Trainer&
   }
   fmt::print("{}\n", line);
   fmt::print("output in {}\n", o.out.string());
-  if (const auto place = trainer.resumed()) {
+  if (const auto place = session.resumed()) {
     fmt::print("going on with step {}, epoch {}\n", place->step, place->epoch + 1);
   } else if (o.resume) {
     fmt::print("there is no complete checkpoint in {} yet: this run begins anew\n", o.out.string());
@@ -93,10 +92,10 @@ void print_end(const Summary& summary, const fs::path& out, bool finished) {
 // on that was refused, or diverged, do not stay.
 class RunConfiguration {
  public:
-  // The trainer is borrowed.
-  RunConfiguration(fs::path file, std::string text, const Trainer& trainer)
-      : file_(std::move(file)), text_(std::move(text)), trainer_(trainer) {
-    if (!trainer_.resumed() || !fs::exists(file_)) write();
+  // The session is borrowed.
+  RunConfiguration(fs::path file, std::string text, const Session& session)
+      : file_(std::move(file)), text_(std::move(text)), session_(session) {
+    if (!session_.resumed() || !fs::exists(file_)) write();
   }
   ~RunConfiguration() {
     try {
@@ -109,7 +108,7 @@ class RunConfiguration {
   RunConfiguration& operator=(const RunConfiguration&) = delete;
 
   void follow() {
-    if (!written_ && trainer_.has_saved()) write();
+    if (!written_ && session_.has_saved()) write();
   }
 
  private:
@@ -120,7 +119,7 @@ class RunConfiguration {
 
   const fs::path file_;
   const std::string text_;
-  const Trainer& trainer_;
+  const Session& session_;
   bool written_ = false;
 };
 
@@ -128,34 +127,35 @@ int train(World& world, TrainCommand command) {
   command.options.out = agreed_folder(world, command.options.out);
   const fs::path& out = command.options.out;
   make_folder("--out", out);
-  Trainer trainer(world, command.options);
+  Run run(command.options);
+  Session session(world, run);
   const bool first = world.rank() == 0;
-  const Configuration resolved = resolved_configuration(world, trainer);
+  const Configuration resolved = resolved_configuration(world, session);
   std::optional<RunConfiguration> configuration;
-  if (first) configuration.emplace(out / kConfigFile, toml_of(resolved), trainer);
-  if (first && !command.json) print_start(world, command, trainer, resolved);
+  if (first) configuration.emplace(out / kConfigFile, toml_of(resolved), session);
+  if (first && !command.json) print_start(world, command, session, resolved);
   if (first && command.options.precision == Precision::kBf16 && find_amx() == Amx::kCapped) {
     fmt::print(stderr, "daso: note: AMX: {}\n", text_of(find_amx()));
   }
-  if (trainer.finished() && first && !command.json) {
+  if (session.finished() && first && !command.json) {
     fmt::print("this run is finished: all {} epochs are done\n", command.options.epochs);
   }
   std::optional<TrainReport> report;
   if (first) {
-    report.emplace(world, command.options, trainer, command.json);
+    report.emplace(world, command.options, session, command.json);
   }
   const Interrupt interrupt;
   const auto on_progress = [&](const Progress& now) {
     configuration->follow();
     (*report)(now);
   };
-  const Summary summary = trainer.run(on_progress, [&] { return interrupt.signal(); });
+  const Summary summary = session.train(on_progress, [&] { return interrupt.signal(); });
   if (!first) return summary.exit;
   report->end(summary);
   if (command.json) {
     fmt::print("{}", text_of(summary));
   } else {
-    print_end(summary, out, trainer.finished());
+    print_end(summary, out, session.finished());
   }
   return summary.exit;
 }

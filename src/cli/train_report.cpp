@@ -22,23 +22,23 @@ std::string cadence_in(const StrategyStatus& now) {
 
 }  // namespace
 
-TrainReport::TrainReport(const World& world, const Settings& options, const Trainer& trainer,
+TrainReport::TrainReport(const World& world, const Settings& options, const Session& session,
                          bool quiet)
     : world_(world),
-      trainer_(trainer),
+      session_(session),
       files_(world, {.folder = options.out,
                      .strategy = options.strategy,
                      .model = options.model,
                      .data = options.data,
                      .epochs = options.epochs,
-                     .first_step = trainer.resumed().value_or(RunPlace{}).step}),
+                     .first_step = session.resumed().value_or(RunPlace{}).step}),
       histograms_(options.histograms),
       quiet_(quiet),
       columns_(terminal_columns()) {}
 
 void TrainReport::operator()(const Progress& now) {
   files_.add(now);
-  if (now.test && histograms_) files_.add_histograms(trainer_.model(), now.info.step);
+  if (now.test && histograms_) files_.add_histograms(session_.model(), now.info.step);
   if (quiet_) return;
   if (now.test) {
     show_epoch(now);

@@ -6,7 +6,7 @@
 
 #include "daso/base/seconds.h"
 #include "daso/record/run_files.h"
-#include "daso/run/trainer.h"
+#include "daso/run/session.h"
 
 namespace daso::cli {
 
@@ -15,7 +15,7 @@ namespace daso::cli {
 class TrainReport {
  public:
   // All is borrowed.
-  TrainReport(const World& world, const Settings& options, const Trainer& trainer, bool quiet);
+  TrainReport(const World& world, const Settings& options, const Session& session, bool quiet);
 
   void operator()(const Progress& now);
   void end(const Summary& summary) { files_.end(summary); }
@@ -26,7 +26,7 @@ class TrainReport {
   std::string late_in(const Progress& now) const;
 
   const World& world_;
-  const Trainer& trainer_;
+  const Session& session_;
   RunFiles files_;
   const bool histograms_;
   const bool quiet_;

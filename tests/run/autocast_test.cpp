@@ -39,7 +39,7 @@ double difference(const at::Tensor& gradient, const json& expected) {
   return (ours - theirs).norm().item<double>() / theirs.norm().item<double>();
 }
 
-// A forward and a backward pass as the trainer does them.
+// A forward and a backward pass as a session does them.
 Differences differences(const json& expected, Precision precision) {
   const NetworkOptions options = options_of(expected);
   const auto network = make_network(options);

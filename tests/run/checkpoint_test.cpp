@@ -205,7 +205,8 @@ TEST(Checkpoint, MustBeTheSameOnAllRanks) {
   run_ranks({.ranks = 2, .nodes = {"a", "b"}}, [&](World& world) {
     Settings own = options;
     if (world.rank() == 1) own.out = elsewhere.path();
-    EXPECT_THROW(Trainer(world, own), ConfigError);
+    daso::Run run(own);
+    EXPECT_THROW(Session(world, run), ConfigError);
   });
 }
 

@@ -5,6 +5,9 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <string>
+
+#include "daso/base/error.h"
 
 namespace daso {
 namespace {
@@ -38,6 +41,45 @@ TEST(TrainingLoss, PullsTowardsSmoothedLabels) {
   training_loss(x, at::full({1}, 0, at::kLong), 0.4).backward();
   const at::Tensor expected = at::tensor({0.5F - 0.7F, 0.25F - 0.1F, 0.125F - 0.1F, 0.125F - 0.1F});
   EXPECT_TRUE(at::allclose(x.grad().view({4}), expected, 1e-5, 1e-6)) << x.grad();
+}
+
+TEST(EpochLoss, IsTheMeanOfItsSteps) {
+  EpochLoss loss;
+  EXPECT_EQ(loss.mean(), 0);
+  loss.add(at::scalar_tensor(3.0, at::kDouble));
+  const EpochLoss before = loss;
+  loss.add(at::scalar_tensor(1.0, at::kDouble));
+  EXPECT_EQ(loss.sum(), 4);
+  EXPECT_EQ(loss.mean(), 2);
+  EXPECT_EQ(before.mean(), 3);
+  EXPECT_EQ(EpochLoss(4, 2).mean(), 2);
+}
+
+// Steps 5 and 6 are not finite. Whenever that is found out, it is said of step 5.
+TEST(LossWatch, NamesTheFirstStepThatIsNotFinite) {
+  const auto add = [](LossWatch& watch, int step) {
+    const double loss = step == 5 ? std::nan("") : step == 6 ? HUGE_VAL : 1.0;
+    watch.add(at::scalar_tensor(loss, at::kDouble), {.step = step, .rate = 0.5});
+  };
+  const auto said = [](const auto& act) -> std::string {
+    try {
+      act();
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  const std::string expected =
+      "the loss of rank 3 is nan in step 5: the run has diverged; a "
+      "smaller learning rate than 0.5 may help, or --clip-norm";
+  for (const int lag : {0, 2}) {
+    LossWatch watch(3, static_cast<std::size_t>(lag));
+    for (int step = 0; step < 5 + lag; ++step) EXPECT_EQ(said([&] { add(watch, step); }), "");
+    EXPECT_EQ(said([&] { add(watch, 5 + lag); }), expected) << "lag " << lag;
+  }
+  LossWatch ending(3, 2);
+  for (int step = 4; step < 6; ++step) add(ending, step);
+  EXPECT_EQ(said([&] { ending.flush(); }), expected);
 }
 
 }  // namespace

@@ -26,14 +26,15 @@ std::vector<Summary> train(const Settings& options, const RunOptions& run) {
   std::vector<Summary> summaries(run.nodes.size());
   const OnProgress on_progress = run.on_progress ? run.on_progress : [](const Progress&) {};
   run_ranks({.ranks = static_cast<int>(run.nodes.size()), .nodes = run.nodes}, [&](World& world) {
-    Trainer trainer(world, options);
+    Run whole(options);
+    Session session(world, whole);
     int step = 0;
     const auto interrupted = [&]() -> std::optional<int> {
       ++step;
       const bool stop = run.after_step && run.after_step(world.rank(), step);
       return stop ? std::optional(SIGTERM) : std::nullopt;
     };
-    summaries[static_cast<std::size_t>(world.rank())] = trainer.run(on_progress, interrupted);
+    summaries[static_cast<std::size_t>(world.rank())] = session.train(on_progress, interrupted);
   });
   return summaries;
 }

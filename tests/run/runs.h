@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "daso/run/trainer.h"
+#include "daso/run/session.h"
 
-// Runs of the trainer on ranks that are threads.
+// Runs on ranks that are threads.
 namespace daso::test {
 
 // An mlp on small images: 8 steps an epoch on 2 ranks, 3 epochs.

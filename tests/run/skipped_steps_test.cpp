@@ -66,13 +66,14 @@ Outcome run_on_two_nodes(const Settings& options) {
   done.summaries.resize(nodes.size());
   done.parameters.resize(nodes.size());
   run_ranks({.ranks = static_cast<int>(nodes.size()), .nodes = nodes}, [&](World& world) {
-    Trainer trainer(world, options);
+    Run run(options);
+    Session session(world, run);
     const auto on_progress = [&](const Progress& now) {  // on rank 0 alone
       if (now.test) done.losses.push_back(now.loss);
     };
     const auto rank = static_cast<std::size_t>(world.rank());
-    done.summaries[rank] = trainer.run(on_progress, [] { return std::optional<int>(); });
-    done.parameters[rank] = trainer.model().parameters().detach().clone();
+    done.summaries[rank] = session.train(on_progress, [] { return std::optional<int>(); });
+    done.parameters[rank] = session.model().parameters().detach().clone();
   });
   return done;
 }

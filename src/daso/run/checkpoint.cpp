@@ -5,20 +5,69 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <string_view>
+#include <tuple>
 
+#include "daso/base/checksum.h"
 #include "daso/base/disk.h"
 #include "daso/base/error.h"
-#include "daso/run/checkpoint_files.h"
 #include "daso/tensor/safetensors.h"
 
 namespace daso {
 namespace {
 
 namespace fs = std::filesystem;
+using json = nlohmann::ordered_json;
 
-// "2 nodes with 1,2 ranks"
-std::string text_of(const std::vector<int>& nodes) {
-  return fmt::format("{} nodes with {} ranks", nodes.size(), fmt::join(nodes, ","));
+std::string read_file(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  require(file.good() || file.eof(), "{} cannot be read: {}", path.string(), std::strerror(errno));
+  return text;
+}
+
+// What people keep beside checkpoints, under other names, is theirs.
+bool is_folder_name(const std::string& name) {
+  constexpr std::string_view kBegin = "step-";
+  return name.size() > kBegin.size() && name.starts_with(kBegin) &&
+         name.find_first_not_of("0123456789", kBegin.size()) == std::string::npos;
+}
+
+Manifest manifest_in(const fs::path& checkpoint) {
+  const fs::path path = checkpoint / kManifest;
+  require(fs::exists(path), "{} is no complete checkpoint: it has no {}", checkpoint.string(),
+          kManifest);
+  try {
+    const json found = json::parse(read_file(path));
+    require(found.at("format") == 1, "{} has format {}, this program knows format 1", path.string(),
+            found.at("format").dump());
+    Manifest manifest{
+        .place = {.epoch = found.at("epoch"), .batch = found.at("batch"), .step = found.at("step")},
+        .batches = found.value("batches", std::int64_t{0}),
+        .model = found.at("model"),
+        .strategy = found.value("strategy", ""),
+        .nodes = found.at("nodes")};
+    const RunPlace& place = manifest.place;
+    require(place.epoch >= 0 && place.batch >= 0 && place.step >= 0 && manifest.batches >= 0,
+            "{} is damaged: epoch {}, batch {} of {}, step {}", path.string(), place.epoch,
+            place.batch, manifest.batches, place.step);
+    for (const json& part : found.at("parts")) {
+      manifest.parts.push_back({part.at("name"), part.at("bytes"), part.at("checksum")});
+    }
+    return manifest;
+  } catch (const json::parse_error& error) {
+    throw ConfigError(
+        fmt::format("{} is damaged: it is no JSON from byte {} on", path.string(), error.byte));
+  } catch (const json::exception&) {
+    throw ConfigError(
+        fmt::format("{} is damaged: an entry is missing or not of its kind", path.string()));
+  }
 }
 
 State tensors_in(const fs::path& path, const Manifest::Part& part) {
@@ -32,6 +81,46 @@ State tensors_in(const fs::path& path, const Manifest::Part& part) {
 }
 
 }  // namespace
+
+std::string checkpoint_name(std::int64_t step) { return fmt::format("step-{:09}", step); }
+std::string node_part(int node) { return fmt::format("node-{}.safetensors", node); }
+std::string rank_part(int rank) { return fmt::format("rank-{}.safetensors", rank); }
+
+std::vector<int> ranks_per_node(const Topology& topology) {
+  std::vector<int> nodes;
+  nodes.reserve(static_cast<std::size_t>(topology.nodes()));
+  for (int node = 0; node < topology.nodes(); ++node) {
+    nodes.push_back(static_cast<int>(topology.ranks_of(node).size()));
+  }
+  return nodes;
+}
+
+std::uint64_t checksum_of_file(const fs::path& path) {
+  const std::string text = read_file(path);
+  return checksum_of(std::as_bytes(std::span(text)));
+}
+
+std::vector<fs::path> complete_checkpoints(const fs::path& folder) {
+  std::vector<std::tuple<int, std::int64_t, fs::path>> found;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    const fs::path& path = entry.path();
+    if (!is_folder_name(path.filename().string()) || !fs::exists(path / kManifest)) continue;
+    const RunPlace place = manifest_in(path).place;
+    found.emplace_back(place.epoch, place.batch, path);
+  }
+  std::sort(found.begin(), found.end());
+  std::vector<fs::path> paths;
+  paths.reserve(found.size());
+  for (const auto& [epoch, batch, path] : found) paths.push_back(path);
+  return paths;
+}
+
+Seconds time_for(std::int64_t bytes) {
+  constexpr double kSlowestBytes = 1e6;
+  constexpr double kMostBytes = 1e14;  // a damaged manifest may say anything
+  return Seconds(std::clamp(static_cast<double>(bytes), 0.0, kMostBytes) / kSlowestBytes);
+}
 
 std::optional<fs::path> newest_checkpoint(const fs::path& folder, Seconds limit) {
   const std::vector<fs::path> all =
@@ -69,24 +158,17 @@ State read_model(const fs::path& path, Seconds limit) {
 
 RunState read_checkpoint(const fs::path& checkpoint, const World& world) {
   const Manifest manifest = read_manifest(checkpoint);
-  const std::vector<int> nodes = ranks_per_node(world.topology());
-  const bool same = manifest.nodes == nodes;
-  require(same || manifest.place.batch == 0,
-          "{} was written in the middle of epoch {} by {}, this run has {}; another number of "
-          "ranks or nodes can only go on from the beginning of an epoch",
-          checkpoint.string(), manifest.place.epoch + 1, text_of(manifest.nodes), text_of(nodes));
-  RunState state{.place = manifest.place,
-                 .batches = manifest.batches,
-                 .model = manifest.model,
-                 .strategy = manifest.strategy,
-                 .other_ranks = !same,
-                 .common = read_part(checkpoint, manifest, node_part(same ? world.node() : 0)),
-                 .own = read_part(checkpoint, manifest, rank_part(same ? world.rank() : 0))};
-  if (!same) {
-    std::erase_if(state.own,
-                  [](const auto& entry) { return entry.first.starts_with("strategy.exchange."); });
-  }
-  return state;
+  const bool same = manifest.nodes == ranks_per_node(world.topology());
+  const int node = same ? world.node() : 0;
+  const int rank = same ? world.rank() : 0;
+  return {.place = manifest.place,
+          .batches = manifest.batches,
+          .model = manifest.model,
+          .strategy = manifest.strategy,
+          .nodes = manifest.nodes,
+          .rank = rank,
+          .common = read_part(checkpoint, manifest, node_part(node)),
+          .own = read_part(checkpoint, manifest, rank_part(rank))};
 }
 
 }  // namespace daso

@@ -10,11 +10,11 @@
 #include "daso/comm/world.h"
 #include "daso/tensor/state.h"
 
-// A checkpoint is a folder:
+// A checkpoint is a run written down (run.h), as a folder:
 //   node-0.safetensors ...   what the ranks of a node hold in common: parameters, optimizer
 //   rank-0.safetensors ...   what each rank has of its own: buffers, strategy
 //   manifest.json            written last: the place in the run, and size and checksum of each part
-// A folder without a manifest is none.
+// A folder without a manifest is none. checkpoint_writer.h writes it, resume.h chooses one.
 namespace daso {
 
 struct RunPlace {
@@ -24,12 +24,14 @@ struct RunPlace {
   bool operator==(const RunPlace&) const = default;
 };
 
+// A run as one rank has it, where the session that trains it stands still.
 struct RunState {
   RunPlace place;
   std::int64_t batches = 0;  // of an epoch; 0: an older checkpoint does not say
   std::string model;         // name of its network
   std::string strategy;      // empty: an older checkpoint does not say
-  bool other_ranks = false;  // it was written by another number of ranks or nodes
+  std::vector<int> nodes;    // ranks of each node of the world that it is of
+  int rank = 0;              // in that world, whose own it holds
   State common;              // equal on the ranks of a node
   State own;
 };
@@ -66,9 +68,22 @@ State read_part(const std::filesystem::path& checkpoint, const Manifest& manifes
 // All tensors of a safetensors file. Throws ConfigError naming it. A large one has more time.
 State read_model(const std::filesystem::path& path, Seconds limit = kReadLimit);
 
-// What a rank goes on with. Another number of ranks or nodes may go on from the beginning of an
-// epoch, when all ranks are equal (but for `none` and `node`); `own` then is what rank 0 had,
-// without its part of an exchange.
+// What a rank of a world goes on with: what it had itself where the world has as many ranks and
+// nodes as that of the checkpoint, else what rank 0 had.
 RunState read_checkpoint(const std::filesystem::path& checkpoint, const World& world);
+
+// For those that write it. Nothing below has a limit: callers are on a thread of their own
+// (base/disk.h).
+inline constexpr const char* kManifest = "manifest.json";
+std::string checkpoint_name(std::int64_t step);
+std::string node_part(int node);
+std::string rank_part(int rank);
+std::vector<int> ranks_per_node(const Topology& topology);
+std::uint64_t checksum_of_file(const std::filesystem::path& path);
+// In the order of the run. Their names do not tell it: a run that has gone on with other ranks, or
+// another batch size, counts its steps anew.
+std::vector<std::filesystem::path> complete_checkpoints(const std::filesystem::path& folder);
+// What a disk may take for so many bytes. One that does less in a second is not slow, it hangs.
+Seconds time_for(std::int64_t bytes);
 
 }  // namespace daso

@@ -9,7 +9,6 @@
 
 #include "daso/base/error.h"
 #include "daso/base/output_file.h"
-#include "daso/run/checkpoint_files.h"
 #include "daso/tensor/safetensors.h"
 
 namespace daso {
@@ -89,14 +88,14 @@ void CheckpointWriter::write_all(const std::shared_ptr<const RunState>& state) {
   take_back(folder, own);
 }
 
-// For what takes a healthy disk no time. The others may wait for rank 0 while it does up to three
-// such things.
-Seconds CheckpointWriter::moment() const { return world_.limit() / 4; }
+// For what takes a healthy disk no time: a manifest, a removal. The others may wait for rank 0
+// while it does up to three such things.
+Seconds CheckpointWriter::quick_limit() const { return world_.limit() / 4; }
 
 // A run that counts its steps anew may write where a checkpoint is. Nobody writes before that one
 // is none any more: a kill must not leave its manifest with other parts.
 void CheckpointWriter::remove(const fs::path& folder) {
-  disk_.within(moment(), "removing " + folder.string(), [folder] {
+  disk_.within(quick_limit(), "removing " + folder.string(), [folder] {
     std::error_code ignored;  // where it cannot be removed nothing can be written, either
     fs::remove(folder / kManifest, ignored);
     fs::remove_all(folder, ignored);
@@ -129,14 +128,14 @@ void CheckpointWriter::take_back(const fs::path& folder, const std::vector<Part>
     fs::remove(folder, ignored);
   };
   try {
-    disk_.within(moment(), "removing " + folder.string(), remove);
+    disk_.within(quick_limit(), "removing " + folder.string(), remove);
   } catch (const std::exception&) {
     // The disk hangs, and the failure has been told.
   }
 }
 
-// All ranks' parts, in the order of the ranks, those that are not there with kMissing bytes; also
-// the moment when all are on disk.
+// All ranks' parts, in the order of the ranks, those that are not there with kMissing bytes; the
+// answer also says that all are on disk.
 std::vector<CheckpointWriter::Part> CheckpointWriter::collect(const std::vector<Part>& own,
                                                               Seconds limit) {
   constexpr std::int64_t kNumbers = 4;  // bytes and checksum of the node's part and the rank's
@@ -186,7 +185,7 @@ void CheckpointWriter::publish(const RunState& state, const std::vector<Part>& p
                                  {"checksum", fmt::format("{:016x}", part.checksum)}});
   }
   const fs::path path = folder_ / checkpoint_name(state.place.step) / kManifest;
-  disk_.within(moment(), "writing " + path.string(),
+  disk_.within(quick_limit(), "writing " + path.string(),
                [path, text = manifest.dump(2) + "\n"] { write_file(path, text); });
 }
 
@@ -200,7 +199,7 @@ void CheckpointWriter::remove_old() {
     }
   };
   try {
-    disk_.within(moment(), "removing old checkpoints of " + folder_.string(), remove);
+    disk_.within(quick_limit(), "removing old checkpoints of " + folder_.string(), remove);
   } catch (const std::exception& error) {
     fmt::print(stderr, "daso: warning: old checkpoints could not be removed: {}\n", error.what());
   }

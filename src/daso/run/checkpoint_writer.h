@@ -45,7 +45,7 @@ class CheckpointWriter {
   void publish(const RunState& state, const std::vector<Part>& parts);
   void take_back(const std::filesystem::path& folder, const std::vector<Part>& own);
   void remove_old();
-  Seconds moment() const;
+  Seconds quick_limit() const;
 
   World& world_;
   const std::filesystem::path folder_;

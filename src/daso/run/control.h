@@ -1,13 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <csignal>
 #include <optional>
 #include <vector>
 
 #include "daso/comm/world.h"
 #include "daso/record/lateness.h"
 
+// Ranks take the same steps, and so must stop, or save, after the same one. A wish comes to one of
+// them (Interrupt: a signal; its clock); Control finds the step at which all grant it.
 namespace daso {
+
+// While it lives, SIGTERM and SIGINT are noted instead of ending the process. One at a time.
+class Interrupt {
+ public:
+  Interrupt();
+  Interrupt(const Interrupt&) = delete;
+  Interrupt& operator=(const Interrupt&) = delete;
+  ~Interrupt();
+
+  std::optional<int> signal() const;  // the first that came
+
+ private:
+  struct sigaction before_term_ {};
+  struct sigaction before_int_ {};
+};
 
 // What ranks can ask of each other while training goes on; the larger one wins.
 enum class Request : std::int64_t { kNothing = 0, kCheckpoint = 1, kStop = 2 };
@@ -20,10 +38,10 @@ struct Agreed {
   std::vector<double> worked;  // seconds per step of each rank
 };
 
-// Finds the step at which all ranks do what one of them wishes (a signal reached it, its clock says
-// so): a step that no rank has passed. Every kInterval steps the ranks begin to collect wishes, and
-// how long their steps took, in the background, and look at the outcome kInterval steps later: all
-// of them at the same step, without having waited for it.
+// Finds the step at which all ranks do what one of them wishes: a step that no rank has passed.
+// Every kInterval steps the ranks begin to collect wishes, and how long their steps took, in the
+// background, and look at the outcome kInterval steps later: all of them at the same step, without
+// having waited for it.
 class Control {
  public:
   static constexpr std::int64_t kInterval = StepTimes::kInterval;

@@ -3,11 +3,76 @@
 
 #include <ATen/core/TensorBody.h>
 
+#include <cstdint>
+#include <deque>
+
+#include "daso/comm/world.h"
+#include "daso/data/evaluation_loader.h"
+#include "daso/policy/run_plan.h"
+#include "daso/record/progress.h"
+
+// Losses in training and in evaluation.
+//
+// A loss that a device computes is not there yet when the call returns, and who reads it waits for
+// all that the device has still to do. So nothing in a training step reads one: it is added to a
+// sum that stays where the losses are (EpochLoss), and somebody who needs the number reads that:
+// what is recorded, an epoch's end, a checkpoint. Whether losses are finite is the one question of
+// every step; it is asked late enough for the answer to be there (LossWatch).
 namespace daso {
+
+class Network;  // in network.h
 
 // What training makes smaller: the mean cross entropy of the scores, [..., classes], in nats. With
 // label smoothing x the label's class counts 1 - x, and all K classes, its own included, x / K each
 // (Szegedy et al., Rethinking the Inception Architecture, section 7; as PyTorch does).
 at::Tensor training_loss(const at::Tensor& scores, const at::Tensor& labels, double smoothing);
+
+// The mean loss of an epoch under way, of one rank.
+class EpochLoss {
+ public:
+  EpochLoss() = default;  // no step yet
+  EpochLoss(double sum, std::int64_t steps);
+
+  void add(const at::Tensor& loss);  // of a step, in fp64; reads nothing
+
+  // These read it.
+  double sum() const;
+  double mean() const;  // 0 before the first step
+  std::int64_t steps() const { return steps_; }
+
+ private:
+  at::Tensor sum_;  // undefined before the first step
+  std::int64_t steps_ = 0;
+};
+
+// Ends a run whose loss is no longer finite. A loss is looked at `lag` steps after its own: 0 on
+// the CPU, where it is there at once; 2 on a device, which has computed it by then. The error names
+// the first such step, whenever it is found out.
+class LossWatch {
+ public:
+  static constexpr std::size_t kDeviceLag = 2;
+
+  LossWatch(int rank, std::size_t lag) : rank_(rank), lag_(lag) {}
+
+  // Throws Error if a loss that is old enough is not finite.
+  void add(const at::Tensor& loss, const StepInfo& info);
+  // Looks at all that are left: before others rely on the steps so far.
+  void flush();
+
+ private:
+  struct Entry {
+    at::Tensor loss;
+    std::int64_t step = 0;
+    double rate = 0;
+  };
+  void look_until(std::size_t left);
+
+  const int rank_;
+  const std::size_t lag_;
+  std::deque<Entry> waiting_;
+};
+
+// The score of a model on all examples, each of the ranks doing its part; the same on all of them.
+Score evaluate(Network& network, EvaluationLoader& own_part, Communicator& ranks, World& world);
 
 }  // namespace daso

@@ -16,8 +16,8 @@ void Tally::add(const StrategyEvents& events) {
 }
 
 State state_of(const Tally& tally) {
-  return {{"loss.sum", real(tally.loss.sum)},
-          {"loss.number", integer(tally.loss.number)},
+  return {{"loss.sum", real(tally.loss.sum())},
+          {"loss.number", integer(tally.loss.steps())},
           {"train_loss", real(tally.train_loss)},
           {"test_loss", real(tally.score.loss)},
           {"test_accuracy", real(tally.score.accuracy)},

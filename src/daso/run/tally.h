@@ -2,7 +2,7 @@
 #pragma once
 
 #include "daso/optim/learning_rate.h"
-#include "daso/run/evaluation.h"
+#include "daso/run/loss.h"
 #include "daso/strategy/strategy.h"
 #include "daso/tensor/state.h"
 
@@ -21,7 +21,7 @@ struct Mean {
 
 // What one rank counts from a run's beginning to its end, however often it is stopped.
 struct Tally {
-  Mean loss;                  // of the epoch under way
+  EpochLoss loss;             // of the epoch under way
   double train_loss = 0;      // of the last epoch, all ranks
   Score score;                // after it
   double best_accuracy = -1;  // of all epochs

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daso/run/trainer.h"
+#include "daso/run/session.h"
 
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
@@ -95,7 +95,7 @@ TEST_P(SlowTraining, GoesOnFromEveryStepWithTheSameBytes) {
 INSTANTIATE_TEST_SUITE_P(Slow, SlowTraining, kKinds);
 INSTANTIATE_TEST_SUITE_P(All, Training, kKinds);
 
-TEST(Trainer, StopsAllRanksAtTheSameStepAndGoesOn) {
+TEST(Session, StopsAllRanksAtTheSameStepAndGoesOn) {
   const ScratchFolder whole;
   const ScratchFolder halves;
   train(small_run(whole.path()));
@@ -112,7 +112,7 @@ TEST(Trainer, StopsAllRanksAtTheSameStepAndGoesOn) {
 
 // Epoch 1 has the steps 8 ... 15. An exchange begins in step 8 and is in flight when the run stops
 // after step 9; its round ends in step 12, and there the new cadence begins.
-TEST(Trainer, GoesOnWithAnotherCadence) {
+TEST(Session, GoesOnWithAnotherCadence) {
   for (const ScheduleKind kind : {ScheduleKind::kFixed, ScheduleKind::kRate}) {
     const ScratchFolder first;
     Settings options = small_run(first.path());
@@ -140,14 +140,15 @@ TEST(Trainer, GoesOnWithAnotherCadence) {
   }
 }
 
-TEST(Trainer, NeedsNobodyWhoMayInterruptIt) {
+TEST(Session, NeedsNobodyWhoMayInterruptIt) {
   const ScratchFolder folder;
   run_ranks({.ranks = 1}, [&](World& world) {
     Settings options = small_run(folder.path());
     options.strategy = "none";
     options.epochs = 1;
-    Trainer trainer(world, options);
-    const Summary summary = trainer.run([](const Progress&) {}, {});
+    daso::Run run(options);
+    Session session(world, run);
+    const Summary summary = session.train([](const Progress&) {}, {});
     EXPECT_EQ(summary.steps, 16);  // 256 examples in batches of 16
     EXPECT_EQ(summary.exit, kExitOk);
   });
@@ -155,7 +156,7 @@ TEST(Trainer, NeedsNobodyWhoMayInterruptIt) {
 
 // Of 4 ranks on 2 nodes one falls asleep for 0.6 s in one step; those that wait for it are not
 // late.
-TEST(Trainer, NamesTheRankThatWasLate) {
+TEST(Session, NamesTheRankThatWasLate) {
   std::mt19937 dice(7);
   for (const char* strategy : {"sync", "daso"}) {
     for (int attempt = 0; attempt < 5; ++attempt) {
@@ -188,7 +189,7 @@ TEST(Trainer, NamesTheRankThatWasLate) {
 }
 
 // Files of its own on each node, say, of which one copy is not complete.
-TEST(Trainer, RefusesDataThatDiffersBetweenRanks) {
+TEST(Session, RefusesDataThatDiffersBetweenRanks) {
   const ScratchFolder folder;
   const std::vector<std::pair<std::string, std::string>> others = {
       {"train=255,test=64,size=8,channels=1", "rank 1 has 255 examples to train with"},
@@ -199,7 +200,8 @@ TEST(Trainer, RefusesDataThatDiffersBetweenRanks) {
       Settings options = small_run(folder.path());
       if (world.rank() == 1) options.data = "synthetic:" + other;
       try {
-        Trainer trainer(world, options);
+        daso::Run run(options);
+        Session session(world, run);
         ADD_FAILURE() << "rank " << world.rank() << " has noticed nothing";
       } catch (const ConfigError& error) {
         EXPECT_THAT(error.what(), HasSubstr("--data is not the same on all ranks: rank 0 has 256"));
@@ -210,7 +212,7 @@ TEST(Trainer, RefusesDataThatDiffersBetweenRanks) {
 }
 
 // Of parameters that train and of those that are frozen.
-TEST(Trainer, BeginsWithTheModelThatRankZeroWasGiven) {
+TEST(Session, BeginsWithTheModelThatRankZeroWasGiven) {
   const ScratchFolder folder;
   Settings options = small_run(folder.path());
   options.epochs = 1;
@@ -227,8 +229,9 @@ TEST(Trainer, BeginsWithTheModelThatRankZeroWasGiven) {
     own.strategy = "sync";
     own.freeze = {"fc1"};
     own.init = world.rank() == 0 ? file : stale;
-    const Trainer trainer(world, own);
-    for (const auto& [name, tensor] : trainer.model().named_parameters()) {
+    daso::Run run(own);
+    const Session session(world, run);
+    for (const auto& [name, tensor] : session.model().named_parameters()) {
       EXPECT_TRUE(at::equal(tensor, first.at(name))) << name << " of rank " << world.rank();
     }
   });
@@ -241,7 +244,7 @@ TEST(Summary, HasNothingOfAnEpochThatWasNotOver) {
   }
 }
 
-TEST(Trainer, SaysThatARunHasDiverged) {
+TEST(Session, SaysThatARunHasDiverged) {
   const ScratchFolder folder;
   Settings options = small_run(folder.path());
   options.lr = 1e30;
@@ -251,7 +254,7 @@ TEST(Trainer, SaysThatARunHasDiverged) {
   }
 }
 
-TEST(Trainer, FrozenParametersStayAsTheyAre) {
+TEST(Session, FrozenParametersStayAsTheyAre) {
   const ScratchFolder folder;
   Settings options = small_run(folder.path());
   options.freeze = {"fc1", "fc2.bias"};
@@ -273,7 +276,7 @@ TEST(Trainer, FrozenParametersStayAsTheyAre) {
   EXPECT_THROW(train(options), ConfigError);
 }
 
-TEST(Trainer, RefusesToFreezeAllByTheNamesThatUsersKnow) {
+TEST(Session, RefusesToFreezeAllByTheNamesThatUsersKnow) {
   const ScratchFolder folder;
   Settings options = small_run(folder.path());
   options.freeze = {"fc1", "fc2", "fc3"};
@@ -285,7 +288,7 @@ TEST(Trainer, RefusesToFreezeAllByTheNamesThatUsersKnow) {
   }
 }
 
-TEST(Trainer, AccumulationEqualsALargerBatch) {
+TEST(Session, AccumulationEqualsALargerBatch) {
   const ScratchFolder one;
   const ScratchFolder two;
   Settings options = small_run(one.path());
@@ -298,7 +301,7 @@ TEST(Trainer, AccumulationEqualsALargerBatch) {
 }
 
 // Averaging parameters instead of gradients would miss this by far with AdamW.
-TEST(Trainer, BlockingPhasesWithAdamwEqualOneRankWithTheWholeBatch) {
+TEST(Session, BlockingPhasesWithAdamwEqualOneRankWithTheWholeBatch) {
   const ScratchFolder two;
   const ScratchFolder one;
   Settings options = small_run(two.path());

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "daso/data/loader.h"
+#include "daso/optim/gradients.h"
+#include "daso/optim/optimizer.h"
+#include "daso/run/checkpoint.h"
+#include "daso/run/saved_model.h"
+#include "daso/run/settings.h"
+#include "daso/run/tally.h"
+#include "daso/tensor/flat_model.h"
+
+// A run is one training from its first step to its last, whoever takes part in it and however often
+// it is stopped. This folder keeps apart what belongs to it for good and what belongs to the ranks
+// that train it now:
+//
+//   Run         (run.h)          what stays: settings, data, network, optimizer, loss scaler, what
+//   it
+//                                has counted, and the place that it has come to
+//   Session     (session.h)      what is made from one world and ends with it: strategy, shares of
+//                                the data, groups of ranks, control, checkpoint writer, trace,
+//                                times
+//   checkpoint  (checkpoint.h)   a run written down, with what the strategy has to carry over
+//   record      (../record)      what people see of it: progress, summary, traces
+//
+//   Run run(settings);
+//   Session session(world, run);                 // begins, or goes on from a checkpoint
+//   session.train(on_progress, interrupted);
+//
+// A session goes on where another one has left the run, in this process (Session::leave()) or in
+// another (a checkpoint): both hand over the same RunState, and end with the same bits. In the
+// middle of an epoch it takes as many ranks and nodes; from an epoch's beginning, when all nodes
+// are equal, any number can go on, with what rank 0 has. So a run outlives its world:
+//
+//   session->leave();  session.reset();
+//   World smaller = std::move(world).next_generation(limit);
+//   Session rest(smaller, run);
+namespace daso {
+
+class Network;  // in network.h
+
+// How a session uses it: what a Run has is lent out, and the session changes it step by step.
+class Run {
+ public:
+  // Opens the data and draws the network's parameters by the seed; the process's own random numbers
+  // go on as if nothing had been drawn. Throws ConfigError for what does not fit.
+  explicit Run(const Settings& settings);
+  Run(const Run&) = delete;
+  Run& operator=(const Run&) = delete;
+  ~Run();
+
+  const Settings& settings() const { return settings_; }
+  const Datasets& data() const { return data_; }
+  const Normalisation& normalisation() const { return normalisation_; }
+  ModelInput input() const;
+
+  Network& network() { return *network_; }
+  FlatModel& model() { return model_; }
+  const FlatModel& model() const { return model_; }
+  Optimizer& optimizer() { return *optimizer_; }
+  std::optional<LossScaler>& scaler() { return scaler_; }  // of fp16
+  Tally& tally() { return tally_; }
+  const Tally& tally() const { return tally_; }
+
+  // The step to go on with.
+  const RunPlace& place() const { return place_; }
+  void move_to(const RunPlace& place) { place_ = place; }
+  bool finished() const { return place_.epoch >= settings_.epochs; }
+
+  // What a checkpoint keeps of it, in copies; the session adds what is its own. load() is the way
+  // back, but for the place; it throws ConfigError where the tensors are those of another run.
+  RunState state() const;
+  void load(const RunState& state);
+
+  // One session at a time has the run. A session that ends by an error does not leave it: its
+  // tensors may be half of one step and half of the next.
+  bool in_session() const { return in_session_; }
+  void enter();
+  void leave(RunState state);
+  const std::optional<RunState>& left() const { return left_; }
+
+ private:
+  const Settings settings_;
+  const Datasets data_;
+  const std::shared_ptr<Network> network_;
+  FlatModel model_;
+  const std::unique_ptr<Optimizer> optimizer_;
+  const Normalisation normalisation_;
+  std::optional<LossScaler> scaler_;
+  Tally tally_;
+  RunPlace place_;
+  bool in_session_ = false;
+  std::optional<RunState> left_;  // by the last session; none: there was none, or one has it
+};
+
+}  // namespace daso

@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daso/run/session.h"
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+
+#include <csignal>
+#include <cstdio>
+
+#include "daso/base/error.h"
+#include "daso/comm/message_of.h"
+#include "daso/nets/layers.h"
+#include "daso/nets/network.h"
+#include "daso/optim/ema.h"
+#include "daso/optim/gradients.h"
+#include "daso/tensor/safetensors.h"
+
+namespace daso {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kSignalBase = 128;
+
+// While it lives LibTorch computes with so many threads.
+class Threads {
+ public:
+  explicit Threads(int number) : before_(at::get_num_threads()) { at::set_num_threads(number); }
+  Threads(const Threads&) = delete;
+  Threads& operator=(const Threads&) = delete;
+  ~Threads() { at::set_num_threads(before_); }
+
+ private:
+  const int before_;
+};
+
+// An error is told to the other ranks at once: leaving the session waits for what it has in the
+// background, and they would wait for this rank meanwhile.
+template <typename Act>
+auto with_abandon(World& world, const Act& act) {
+  try {
+    return act();
+  } catch (const PeerError&) {
+    throw;
+  } catch (const std::exception& error) {
+    world.abandon(message_of(error));
+    throw;
+  }
+}
+
+}  // namespace
+
+Summary Session::train(const OnProgress& on_progress, const InterruptedBy& interrupted) {
+  while (train_epoch(on_progress, interrupted)) {
+  }
+  return finish();
+}
+
+bool Session::train_epoch(const OnProgress& on_progress, InterruptedBy interrupted) {
+  interrupted_ = std::move(interrupted);
+  if (run_.finished() || stopping_) return false;
+  return with_abandon(world_, [&] {
+    const Threads threads(run_.settings().threads);
+    record_.begin_turn();
+    train_batches(on_progress);
+    world_.timeline().record(false);
+    record_.end_turn();
+    return true;
+  });
+}
+
+void Session::train_batches(const OnProgress& on_progress) {
+  const auto [epoch, first, step] = run_.place();
+  run_.network().train();
+  if (first == 0) run_.tally().loss = {};
+  loader_.start(epoch, first);
+  for (std::int64_t batch = first; batch < plan_.batches; ++batch) {
+    const StepInfo info = info_at(epoch, batch);
+    record_.begin_step(info.step);
+    const Span span(world_.timeline(), Track::kTraining, "step", info.step);
+    run_.tally().loss.add(train_batch(next_batch(info), info));
+    run_.move_to({.epoch = epoch, .batch = batch + 1, .step = info.step + 1});
+    if (batch == info.last) return end_epoch(epoch, on_progress);
+    if (world_.rank() == 0) on_progress(record_.progress(info, plan_.epochs));
+    if (checkpoint_due(info)) checkpoint();
+    if (stopping_) return;
+  }
+}
+
+// The learning rate of the plan, as far as a plateau has let it fall.
+StepInfo Session::info_at(int epoch, std::int64_t batch) const {
+  const double factor = run_.tally().rate.value;
+  StepInfo info = plan_.at(epoch, batch);
+  info.rate *= factor;
+  if (info.next_rate) *info.next_rate *= factor;
+  return info;
+}
+
+Batch Session::next_batch(const StepInfo& info) {
+  const TimedSpan span(world_.timeline(), Track::kData, "data", info.step);
+  return loader_.next();
+}
+
+// Returns the mean loss, in fp64 and not read.
+at::Tensor Session::train_batch(const Batch& batch, const StepInfo& info) {
+  const Settings& settings = run_.settings();
+  Timeline& timeline = world_.timeline();
+  const std::int64_t part = batch.labels.size(0) / settings.accumulate;
+  at::Tensor sum;
+  run_.model().zero_gradients();
+  for (int i = 0; i < settings.accumulate; ++i) {
+    if (i + 1 == settings.accumulate) strategy_->begin_backward(info);
+    if (settings.dropout > 0) {
+      draw_dropout(run_.network(),
+                   {.seed = settings.seed, .rank = world_.rank(), .step = info.step, .part = i});
+    }
+    std::optional<Span> span(std::in_place, timeline, Track::kTraining, "forward", info.step);
+    const at::Tensor scores = scores_of(batch.inputs.narrow(0, i * part, part));
+    const at::Tensor mean =
+        training_loss(scores, batch.labels.narrow(0, i * part, part), settings.label_smoothing);
+    const at::Tensor loss = mean.detach().to(at::kDouble);
+    sum = sum.defined() ? sum + loss : loss;
+    span.emplace(timeline, Track::kTraining, "backward", info.step);
+    const at::Tensor share = mean / settings.accumulate;
+    (run_.scaler() ? share * run_.scaler()->scale() : share).backward();
+  }
+  const at::Tensor mean = sum / settings.accumulate;
+  loss_watch_.add(mean, info);
+  strategy_->before_step();
+  update(info);
+  run_.tally().add(strategy_->after_step(info));
+  record_.end_step();
+  return mean;
+}
+
+at::Tensor Session::scores_of(const at::Tensor& inputs) {
+  const Autocast autocast(run_.settings().precision);
+  return run_.network().forward(inputs).to(at::kFloat);
+}
+
+// A step that is skipped counts as one: what is due after it happens.
+void Session::update(const StepInfo& info) {
+  const Span span(world_.timeline(), Track::kTraining, "optimizer", info.step);
+  if (run_.scaler() && !run_.scaler()->unscale(run_.model())) {
+    ++run_.tally().skipped_steps;
+    return;
+  }
+  const std::optional<double>& clip = run_.settings().clip_norm;
+  if (clip) clip_by_norm(run_.model(), *clip);
+  run_.optimizer().step(info.rate);
+}
+
+void Session::end_epoch(int epoch, const OnProgress& on_progress) {
+  Tally& tally = run_.tally();
+  loss_watch_.flush();
+  tally.train_loss = strategy_->end_epoch(epoch, tally.loss.mean());
+  if (run_.scaler()) agree_on_scale();
+  evaluate_epoch(epoch);
+  const StepInfo info = info_at(epoch, plan_.batches - 1);
+  after_epoch(rate_, tally.rate, tally.train_loss);
+  run_.move_to({.epoch = epoch + 1, .batch = 0, .step = info.step + 1});
+  if (world_.rank() == 0) {
+    Progress now = record_.progress(info, plan_.epochs);
+    now.loss = tally.train_loss;
+    now.test = tally.score;
+    on_progress(now);
+  }
+  if (checkpoint_due(info)) checkpoint();
+}
+
+// Nodes skip steps by themselves between agreements, and start the next epoch alike.
+void Session::agree_on_scale() {
+  LossScaler& scaler = *run_.scaler();
+  const at::Tensor smallest = at::full({2}, scaler.scale(), at::kDouble);
+  smallest[1].fill_(scaler.good_steps());
+  team_.all_reduce(smallest, Reduce::kMin).wait(world_.limit());
+  scaler.agree_on(smallest[0].item<double>(), smallest[1].item<std::int64_t>());
+}
+
+// Of the averaged parameters, where there are any; what is kept as the best is what was evaluated.
+void Session::evaluate_epoch(int epoch) {
+  Tally& tally = run_.tally();
+  std::optional<Swapped> averaged;
+  if (run_.settings().optimizer.ema) {
+    strategy_->settle();  // an agreement may be at work on the average
+    averaged.emplace(run_.model(), run_.optimizer().average());
+  }
+  {
+    const TimedSpan span(world_.timeline(), Track::kEvaluation, "evaluation", epoch);
+    tally.score = evaluate(run_.network(), test_part_, team_, world_);
+  }
+  if (run_.settings().keep_best) keep_if_best();
+}
+
+void Session::keep_if_best() {
+  Tally& tally = run_.tally();
+  if (tally.score.accuracy <= tally.best_accuracy) return;
+  tally.best_accuracy = tally.score.accuracy;
+  if (world_.rank() != 0) return;
+  State tensors;
+  for (const State& part : {run_.model().named_parameters(), run_.model().named_buffers()}) {
+    for (const auto& [name, tensor] : part) tensors[name] = tensor.detach().clone();
+  }
+  try {
+    const fs::path path = run_.settings().out / "best.safetensors";
+    // Half of the limit: meanwhile the other ranks wait for this one.
+    best_disk_.within(world_.limit() / 2, "writing " + path.string(),
+                      [path, tensors = std::move(tensors)] { write_tensors(path, tensors); });
+  } catch (const std::exception& error) {  // a disk that is full or hangs, as for checkpoints
+    fmt::print(stderr, "daso: warning: the best model could not be kept: {}\n", error.what());
+  }
+}
+
+// Steps and epochs are counted; minutes and signals are agreed on, since every rank has its own.
+bool Session::checkpoint_due(const StepInfo& info) {
+  const Request request = own_request();
+  const Agreed agreed = control_.after_step(info.step, request, record_.worked());
+  record_.follow(agreed);
+  if (agreed.request == Request::kStop) stopping_ = true;
+  if (agreed.request != Request::kNothing) return true;
+  const std::optional<Every>& every = run_.settings().checkpoint_every;
+  if (!every) return false;
+  const auto [number, unit] = *every;
+  if (unit == Every::Unit::kSteps) return (info.step + 1) % number == 0;
+  return unit == Every::Unit::kEpochs && info.batch == info.last && (info.epoch + 1) % number == 0;
+}
+
+Request Session::own_request() const {
+  if (interrupted_ && interrupted_()) return Request::kStop;
+  const std::optional<Every>& every = run_.settings().checkpoint_every;
+  const bool by_the_clock = every && every->unit == Every::Unit::kMinutes;
+  if (!by_the_clock || world_.rank() != 0) return Request::kNothing;
+  const double minutes = since(last_checkpoint_).count() / 60;
+  return minutes >= static_cast<double>(every->number) ? Request::kCheckpoint : Request::kNothing;
+}
+
+// The run, and what this session has to hand over with it.
+RunState Session::state() {
+  strategy_->settle();
+  loss_watch_.flush();
+  RunState state = run_.state();
+  state.batches = plan_.batches;
+  state.nodes = ranks_per_node(world_.topology());
+  state.rank = world_.rank();
+  add_section(state.own, "strategy.", strategy_->state());
+  return state;
+}
+
+void Session::checkpoint() {
+  saved_ = run_.place();
+  const TimedSpan span(world_.timeline(), Track::kCheckpoint, "take", saved_.step);
+  last_checkpoint_ = Clock::now();
+  has_saved_ = true;
+  checkpoints_.write(state());
+}
+
+void Session::settle() {
+  record_.begin_turn();
+  strategy_->settle();
+  checkpoints_.settle();
+  record_.end_turn();
+}
+
+Summary Session::finish() {
+  return with_abandon(world_, [&] {
+    record_.begin_turn();
+    if (run_.place() != saved_) checkpoint();
+    {
+      const TimedSpan span(world_.timeline(), Track::kCheckpoint, "finish", run_.place().step);
+      checkpoints_.finish();
+    }
+    record_.end_turn();
+    Summary summary = record_.summary();
+    summary.exit = interrupted_ && interrupted_() == SIGINT ? kSignalBase + SIGINT : kExitOk;
+    return summary;
+  });
+}
+
+void Session::leave() {
+  checkpoints_.settle();
+  run_.leave(state());
+}
+
+}  // namespace daso

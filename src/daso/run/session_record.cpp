@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daso/run/session_record.h"
+
+#include <ATen/ATen.h>
+
+namespace daso {
+namespace {
+
+constexpr std::int64_t kReadLossEvery = 10;  // steps, on a device; those that metrics.jsonl records
+
+std::int64_t samples_per_step(const World& world, const Settings& settings) {
+  return std::int64_t{settings.batch_size} * settings.accumulate * world.size();
+}
+
+}  // namespace
+
+SessionRecord::SessionRecord(World& world, const Run& run, const Strategy& strategy)
+    : world_(world), run_(run), meter_(world, strategy, samples_per_step(world, run.settings())) {
+  if (run.settings().trace) trace_.emplace(world);
+}
+
+void SessionRecord::begin_step(std::int64_t step) {
+  const std::optional<StepRange>& traced = run_.settings().trace;
+  if (traced) world_.timeline().record(step >= traced->first && step < traced->end);
+}
+
+Progress SessionRecord::progress(const StepInfo& info, int epochs) {
+  if (run_.model().parameters().is_cpu() || info.step % kReadLossEvery == 0) {
+    loss_ = run_.tally().loss.mean();
+  }
+  Progress now = meter_.progress(info, epochs);
+  now.loss = loss_;
+  return now;
+}
+
+Summary SessionRecord::summary() {
+  const Settings& settings = run_.settings();
+  const Tally& tally = run_.tally();
+  Summary summary = meter_.summary();
+  summary.strategy = settings.strategy;
+  summary.epochs = run_.place().epoch;
+  summary.steps = run_.place().step;
+  summary.exchanges = tally.exchanges;
+  summary.staleness_mean = tally.staleness.value();
+  summary.skipped_steps = tally.skipped_steps;
+  summary.train_loss = tally.train_loss;
+  summary.test_loss = tally.score.loss;
+  summary.test_accuracy = tally.score.accuracy;
+  if (settings.skip_bad_images) summary.bad_images = bad_images();
+  summary.out = settings.out.string();
+  if (trace_) trace_->write(settings.out / "trace.json", meter_.late());
+  return summary;
+}
+
+std::int64_t SessionRecord::bad_images() const {
+  const Datasets& data = run_.data();
+  const at::Tensor sum = at::full({1}, data.train->bad_files() + data.test->bad_files(), at::kLong);
+  return world_.everyone().all_reduce(sum, Reduce::kSum).wait(world_.limit()).item<std::int64_t>();
+}
+
+}  // namespace daso
