@@ -14,7 +14,7 @@
 #include "cli/command.h"
 #include "cli/flags.h"
 #include "cli/table.h"
-#include "cli/values.h"
+#include "daso/base/values.h"
 #include "daso/base/error.h"
 #include "daso/base/text.h"
 #include "daso/launch/ranks.h"

@@ -12,7 +12,7 @@
 #include "bench/copy_speed.h"
 #include "cli/command.h"
 #include "cli/table.h"
-#include "cli/values.h"
+#include "daso/base/values.h"
 #include "daso/base/error.h"
 #include "daso/base/seconds.h"
 #include "daso/base/text.h"

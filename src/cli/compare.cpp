@@ -5,7 +5,6 @@
 #include "cli/compare_runs.h"
 #include "cli/config_file.h"
 #include "cli/flags.h"
-#include "cli/numbers.h"
 #include "cli/run_folder.h"
 #include "cli/train_flags.h"
 #include "daso/base/error.h"

@@ -3,7 +3,7 @@
 #include <filesystem>
 
 #include "cli/command.h"
-#include "cli/values.h"
+#include "daso/base/values.h"
 #include "daso/base/error.h"
 #include "daso/run/saved_model.h"
 #include "daso/tensor/pytorch_file.h"

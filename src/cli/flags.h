@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/values.h"
+#include "daso/base/values.h"
 #include "daso/base/text.h"
 #include "daso/comm/world.h"
 #include "daso/launch/launch_flags.h"

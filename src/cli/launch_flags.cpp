@@ -4,12 +4,23 @@
 #include <CLI/CLI.hpp>
 
 #include "cli/flags.h"
-#include "cli/values.h"
+#include "daso/base/error.h"
+#include "daso/base/values.h"
+#include "daso/comm/network.h"
 
 namespace daso::cli {
 namespace {
 
 constexpr Seconds kShortestLimit{0.001};
+
+// HOST:PORT, in the form that Address::text() gives.
+std::string parse_rendezvous(const std::string& text) {
+  try {
+    return parse_address(text).text();
+  } catch (const ConfigError& error) {
+    throw ConfigError(fmt::format("--rendezvous: {}", error.what()));
+  }
+}
 
 }  // namespace
 
@@ -41,9 +52,7 @@ void add_launch_flags(CLI::App& app, LaunchFlags& flags, Shape shape) {
       })
       ->default_str(flags.backend);
   add("--rendezvous", "HOST:PORT", "Where the ranks meet; an address of node 0",
-      [&](const std::string& text) {
-        flags.rendezvous = parse_address_flag("--rendezvous", text);
-      });
+      [&](const std::string& text) { flags.rendezvous = parse_rendezvous(text); });
   add("--interface", "DEV", "Network device to talk through",
       [&](const std::string& text) { flags.interface = text; });
   add("--job-token", "TEXT", "Keeps processes of other jobs out; also DASO_JOB_TOKEN",

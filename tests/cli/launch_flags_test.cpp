@@ -74,6 +74,11 @@ TEST(LaunchFlags, ContradictionsAreRefused) {
   }
 }
 
+TEST(LaunchFlags, RendezvousNeedsAPort) {
+  EXPECT_EQ(parsed({"--rendezvous", "host:29500"}).rendezvous, "host:29500");
+  EXPECT_TRUE(refusal({"--rendezvous", "host"}).starts_with("--rendezvous: "));
+}
+
 TEST(LaunchFlags, ReachTheLauncher) {
   const LaunchOptions options = launch_options(
       parsed({"--ranks-per-node", "1,2", "--node-index", "1", "--rendezvous", "a:7", "--interface",

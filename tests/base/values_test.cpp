@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/values.h"
+#include "daso/base/values.h"
 
 #include <gtest/gtest.h>
 
 #include "daso/base/error.h"
 
-namespace daso::cli {
+namespace daso {
 namespace {
 
 // The message with which a value is refused; empty if it is not.
@@ -85,11 +85,5 @@ TEST(Values, SizesAreInPowersOf1024) {
             std::string::npos);
 }
 
-TEST(Values, AddressesNeedAPort) {
-  EXPECT_EQ(parse_address_flag("--rendezvous", "host:29500"), "host:29500");
-  EXPECT_TRUE(
-      refusal([] { parse_address_flag("--rendezvous", "host"); }).starts_with("--rendezvous: "));
-}
-
 }  // namespace
-}  // namespace daso::cli
+}  // namespace daso

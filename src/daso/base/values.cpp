@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/values.h"
+#include "daso/base/values.h"
 
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <fstream>
+#include <iterator>
 #include <limits>
+#include <optional>
+#include <sstream>
+#include <string_view>
 
 #include "daso/base/error.h"
 #include "daso/base/text.h"
-#include "daso/comm/network.h"
 
-namespace daso::cli {
+namespace daso {
 namespace {
 
 std::vector<std::string> parse_list(const std::string& flag, const std::string& text) {
@@ -19,14 +23,36 @@ std::vector<std::string> parse_list(const std::string& flag, const std::string& 
   return parts;
 }
 
-// What `parse` gives; its errors get the flag's name.
-template <typename Parse>
-auto named(const std::string& flag, const Parse& parse) {
-  try {
-    return parse();
-  } catch (const ConfigError& error) {
-    throw ConfigError(fmt::format("{}: {}", flag, error.what()));
+// A number and nothing else; nan and inf are numbers here.
+std::optional<double> number_in(std::string_view text) {
+  double value = 0;
+  const char* last = text.data() + text.size();
+  const auto [end, error] = std::from_chars(text.data(), last, value);
+  if (error != std::errc() || end != last) return std::nullopt;
+  return value;
+}
+
+// The numbers, or the first word that is none.
+struct Numbers {
+  std::vector<double> values;
+  std::optional<std::string> strange;
+};
+
+Numbers numbers_in(const std::vector<std::string>& words) {
+  Numbers numbers;
+  for (const std::string& word : words) {
+    const std::optional<double> value = number_in(word);
+    if (!value) return {.values = {}, .strange = word};
+    numbers.values.push_back(*value);
   }
+  return numbers;
+}
+
+std::vector<std::string> words_in(std::istream& file) {
+  std::string text(std::istreambuf_iterator<char>(file), {});
+  std::replace(text.begin(), text.end(), ',', ' ');
+  std::istringstream stream(text);
+  return {std::istream_iterator<std::string>(stream), {}};
 }
 
 }  // namespace
@@ -59,15 +85,34 @@ std::uint64_t parse_seed(const std::string& flag, const std::string& text) {
   return seed;
 }
 
+double parse_number(const std::string& flag, const std::string& text) {
+  const std::optional<double> value = number_in(text);
+  require(value && std::isfinite(*value), "{} takes a number, got '{}'", flag, text);
+  return *value;
+}
+
+std::vector<double> parse_numbers(const std::string& flag, const std::string& text) {
+  Numbers numbers = numbers_in(split(text, ','));
+  if (numbers.strange) {
+    std::ifstream file(text);
+    require(file.is_open(),
+            "{} takes numbers like 0.9,0.8 or a file of them, got '{}': '{}' is no number, and "
+            "there is no such file to read",
+            flag, text, *numbers.strange);
+    numbers = numbers_in(words_in(file));
+    require(!numbers.strange, "{}: '{}' in the file {} is no number", flag,
+            numbers.strange.value_or(""), text);
+  }
+  require(!numbers.values.empty(), "{} needs at least one number, got '{}'", flag, text);
+  return numbers.values;
+}
+
 Seconds parse_seconds(const std::string& flag, const std::string& text, Seconds at_least) {
   constexpr double kYear = 365.0 * 86400;  // more is a mistake, and would overflow the clock
-  double value = 0;
-  const char* last = text.data() + text.size();
-  const auto [end, error] = std::from_chars(text.data(), last, value);
-  const bool number = error == std::errc() && end == last && std::isfinite(value);
-  require(number && value >= at_least.count() && value <= kYear,
+  const std::optional<double> value = number_in(text);
+  require(value && *value >= at_least.count() && *value <= kYear,
           "{} takes seconds, at least {}, got '{}'", flag, at_least.count(), text);
-  return Seconds(value);
+  return Seconds(*value);
 }
 
 std::string parse_choice(const std::string& flag, const std::string& text,
@@ -89,16 +134,16 @@ std::vector<std::string> parse_choices(const std::string& flag, const std::strin
   return chosen;
 }
 
-std::string parse_address_flag(const std::string& flag, const std::string& text) {
-  return named(flag, [&] { return parse_address(text).text(); });
-}
-
 std::vector<std::int64_t> parse_sizes(const std::string& flag, const std::string& text) {
   std::vector<std::int64_t> sizes;
   for (const std::string& part : parse_list(flag, text)) {
-    sizes.push_back(named(flag, [&] { return parse_bytes(part); }));
+    try {
+      sizes.push_back(parse_bytes(part));
+    } catch (const ConfigError& error) {
+      throw ConfigError(fmt::format("{}: {}", flag, error.what()));
+    }
   }
   return sizes;
 }
 
-}  // namespace daso::cli
+}  // namespace daso
