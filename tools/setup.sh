@@ -15,6 +15,7 @@ required g++                c++                    compiling
 required python3-venv       ensurepip              the Python packages
 required libcli11-dev       CLI/CLI.hpp            the command line
 required nlohmann-json3-dev nlohmann/json.hpp      JSON
+required libtomlplusplus-dev toml++/toml.h         TOML files
 required zlib1g-dev         zlib.h                 packed data files
 required libjpeg-dev        jpeglib.h              JPEG images
 required libpng-dev         png.h                  PNG images

@@ -8,6 +8,7 @@
 
 #include "daso/base/error.h"
 #include "daso/base/text.h"
+#include "daso/base/toml.h"
 #include "daso/record/metrics.h"
 
 namespace daso {
@@ -37,18 +38,12 @@ json read_summary(const fs::path& file) {
   return summary;
 }
 
-// Flat lines of `key = value`; a text stands in quotes and has no escapes.
+// None where there is no file.
 std::vector<std::pair<std::string, std::string>> read_configuration(const fs::path& file) {
   std::vector<std::pair<std::string, std::string>> configuration;
-  std::ifstream stream(file);
-  for (std::string line; std::getline(stream, line);) {
-    const std::size_t equals = line.find('=');
-    if (equals == std::string::npos || trim(line).starts_with('#')) continue;
-    std::string_view value = trim(std::string_view(line).substr(equals + 1));
-    if (value.size() >= 2 && value.front() == '"' && value.back() == '"') {
-      value = value.substr(1, value.size() - 2);
-    }
-    configuration.emplace_back(trim(std::string_view(line).substr(0, equals)), value);
+  if (!fs::is_regular_file(file)) return configuration;
+  for (const TomlEntry& entry : read_toml(file)) {
+    configuration.emplace_back(entry.key, join(entry.values, ","));
   }
   return configuration;
 }
