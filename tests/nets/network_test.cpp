@@ -288,7 +288,7 @@ TEST(Network, RefusesImagesThatAreTooSmall) {
 }
 
 TEST(Network, RefusesDataOfAnotherKind) {
-  expect_in("model 'cnn' is for images, the data holds texts; take --model transformer",
+  expect_in("model 'cnn' is for images, the data holds texts; take model 'transformer'",
             refusal({.name = "cnn", .text = true}));
   expect_in("model 'transformer' is for texts, the data holds images",
             refusal({.name = "transformer"}));
@@ -335,7 +335,7 @@ TEST(Network, OfOnePixelIsRefusedForASingleExample) {
     try {
       check_single_example(options);
     } catch (const ConfigError& error) {
-      expect_in("give --batch-size 2 or more", error.what());
+      expect_in("give batches of 2 or more", error.what());
       return true;
     }
     return false;

@@ -35,7 +35,7 @@ std::string message_of(const std::exception& error) {
       from_torch == nullptr ? error.what() : from_torch->what_without_backtrace();
   if (is_short_of_memory(error, text)) {
     return fmt::format(
-        "there is no memory{}; take a smaller --batch-size, a smaller model or fewer ranks on this "
+        "there is no memory{}; take smaller batches, a smaller model or fewer ranks on this "
         "machine",
         bytes_asked(text));
   }

@@ -108,10 +108,11 @@ std::string usual_optimizer(const std::string& name) {
   return entry_of(name).attention ? "adamw" : "sgd";
 }
 
+bool has_dropout(const std::string& name) { return entry_of(name).attention; }
+
 void check_dropout(const std::string& name, double chance) {
-  require(chance >= 0 && chance < 1, "--dropout must be in 0 ... below 1, got {}", chance);
-  require(chance == 0 || entry_of(name).attention,
-          "--dropout changes nothing here: it is for --model transformer and vit-tiny");
+  require(chance >= 0 && chance < 1, "dropout must be in 0 ... below 1, got {}", chance);
+  require(chance == 0 || has_dropout(name), "model '{}' has no dropout; leave it at 0", name);
 }
 
 void check_sizes(const TransformerSizes& sizes) {
@@ -128,8 +129,8 @@ void check_single_example(const NetworkOptions& options) {
                          std::max(options.height, options.width) <= kOnePixel;
   require(
       !one_pixel,
-      "--batch-size 1 leaves the last BatchNorm of model '{}' one value per channel, since images "
-      "of {}x{} become one pixel there, and it needs more in training; give --batch-size 2 or "
+      "a batch of 1 example leaves the last BatchNorm of model '{}' one value per channel, since "
+      "images of {}x{} become one pixel there, and it needs more in training; give batches of 2 or "
       "more, or larger images",
       options.name, options.height, options.width);
 }
@@ -138,7 +139,7 @@ std::shared_ptr<Network> make_network(const NetworkOptions& options) {
   const Entry& entry = entry_of(options.name);
   require(entry.text == options.text, "model '{}' is for {}, the data holds {}; take {}",
           entry.name, entry.text ? "texts" : "images", options.text ? "texts" : "images",
-          options.text ? "--model transformer" : "another model, or --data text:FILE");
+          options.text ? "model 'transformer'" : "another model, or data that is a text");
   check_range("width", options.width, 1);
   check_range("classes", options.classes, 2);
   check_dropout(options.name, options.dropout);

@@ -39,6 +39,9 @@ std::vector<std::string> network_names();
 // The optimizer that a network is usually trained with: sgd, or adamw for those of attention.
 std::string usual_optimizer(const std::string& name);
 
+// Networks of attention have it.
+bool has_dropout(const std::string& name);
+
 // Throws ConfigError for a chance outside 0 ... below 1 and for a network that has no dropout.
 void check_dropout(const std::string& name, double chance);
 
