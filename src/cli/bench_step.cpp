@@ -3,19 +3,19 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <array>
 #include <filesystem>
-#include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "bench/step_bench.h"
 #include "cli/command.h"
 #include "cli/flags.h"
-#include "cli/numbers.h"
 #include "cli/table.h"
-#include "cli/values.h"
+#include "cli/train_flags.h"
 #include "daso/base/error.h"
 #include "daso/base/text.h"
+#include "daso/base/values.h"
 #include "daso/launch/ranks.h"
 
 namespace daso::cli {
@@ -30,43 +30,43 @@ constexpr double kLearningRate = 1e-3;
 constexpr double kMegabyte = 1 << 20;
 constexpr double kLongestMs = 3'600'000;  // an hour; more is a mistake
 constexpr std::int64_t kMostSteps = 100'000'000;
+// Settings of a run that this command has, too.
+constexpr std::array kOfTheRun = {"strategy", "skip", "wait",     "merge",
+                                  "exchange", "wire", "bucket-mb"};
 
 struct BenchStepOptions {
   LaunchFlags launch;
   EmulatedModelOptions model;
   PaceOptions pace;
-  std::string strategy = "daso";
+  // Of it only what the strategy does.
+  Settings run{.skip = Cadence{}.skip,
+               .wait = Cadence{}.wait,
+               .merge = MergeRule::kCorrected,
+               .exchange = ExchangeKind::kSharded};
   int steps = 20;
   int warmup_steps = 8;
-  Cadence cadence;
-  MergeRule merge = MergeRule::kCorrected;
-  ExchangeKind exchange = ExchangeKind::kSharded;
-  std::optional<Wire> wire;
-  double bucket_mb = static_cast<double>(StrategyOptions{}.bucket_elements * 4) / kMegabyte;
   std::optional<int> batches;
   std::string trace;
   bool json = false;
-};
 
-Wire wire_of(const BenchStepOptions& options) {
-  const bool rotating = options.exchange == ExchangeKind::kRotating;
-  return options.wire.value_or(rotating ? Wire::kFp32 : ExchangeOptions{}.wire);
-}
+  Preset preset() const { return preset_of(run, 1); }
+};
 
 // Before any rank starts, so that it is said once.
 void validate(const BenchStepOptions& options) {
-  validate(options.cadence);
+  const Preset preset = options.preset();
+  validate(preset.cadence);
   const std::int64_t steps = std::int64_t{options.steps} + options.warmup_steps;
-  require(steps + 2 * std::int64_t{options.cadence.skip} <= kMostSteps,
+  require(steps + 2 * std::int64_t{preset.cadence.skip} <= kMostSteps,
           "--steps {} and --warmup-steps {} in rounds of --skip {} are too many; the limit is {}",
-          options.steps, options.warmup_steps, options.cadence.skip, kMostSteps);
+          options.steps, options.warmup_steps, preset.cadence.skip, kMostSteps);
   require(options.model.layers <= options.model.parameters,
           "--layers {} is more than --parameters {}: every layer needs at least one",
           options.model.layers, options.model.parameters);
-  require(options.exchange != ExchangeKind::kRotating || wire_of(options) == Wire::kFp32,
+  require(preset.exchange.kind != ExchangeKind::kRotating || preset.exchange.wire == Wire::kFp32,
           "--wire {} does not go with --exchange rotating, which sends whole models in fp32; use "
           "--exchange sharded, or --wire fp32",
-          name_of(wire_of(options)));
+          name_of(preset.exchange.wire));
   const std::filesystem::path folder = std::filesystem::path(options.trace).parent_path();
   require(folder.empty() || std::filesystem::is_directory(folder),
           "--trace {}: there is no folder {}; make it, or name another", options.trace,
@@ -78,17 +78,17 @@ int whole_rounds(int steps, int skip) { return (steps + skip - 1) / skip * skip;
 
 StrategyOptions strategy_options(const BenchStepOptions& options, const RunPlan& run_plan) {
   StrategyOptions chosen;
-  chosen.name = options.strategy;
+  chosen.name = options.run.strategy;
   chosen.schedule = {.kind = ScheduleKind::kFixed,
                      .phases = {.epochs = run_plan.epochs},
-                     .cadence = options.cadence};
-  chosen.exchange = {.kind = options.exchange, .wire = wire_of(options), .merge = options.merge};
-  chosen.bucket_elements = static_cast<std::int64_t>(options.bucket_mb * kMegabyte / 4);
+                     .cadence = options.preset().cadence};
+  chosen.exchange = options.preset().exchange;
+  chosen.bucket_elements = options.run.bucket_elements;
   return chosen;
 }
 
 StepJob job_of(const BenchStepOptions& options) {
-  const int skip = options.cadence.skip;
+  const int skip = options.preset().cadence.skip;
   StepJob job{.warmup_steps = whole_rounds(options.warmup_steps, skip),
               .steps = whole_rounds(options.steps, skip),
               .model = options.model,
@@ -121,19 +121,22 @@ double ideal_seconds(const StepJob& job, int nodes) {
 
 void print_json(const World& world, const BenchStepOptions& options, const StepJob& job,
                 const StepResult& result) {
+  const Cadence& cadence = job.strategy.schedule.cadence;
+  const ExchangeOptions& exchange = job.strategy.exchange;
+  const auto bucket_bytes = static_cast<double>(job.strategy.bucket_elements * 4);
   json report = {{"command", "bench step"},
-                 {"strategy", options.strategy},
+                 {"strategy", options.run.strategy},
                  {"backend", world.backend()},
                  {"nodes", world.topology().nodes()},
                  {"ranks", world.size()},
                  {"layers", options.model.layers},
                  {"parameters", options.model.parameters},
-                 {"skip", options.cadence.skip},
-                 {"wait", options.cadence.wait},
-                 {"wire", name_of(wire_of(options))},
-                 {"exchange", name_of(options.exchange)},
-                 {"merge", name_of(options.merge)},
-                 {"bucket_mb", options.bucket_mb},
+                 {"skip", cadence.skip},
+                 {"wait", cadence.wait},
+                 {"wire", name_of(exchange.wire)},
+                 {"exchange", name_of(exchange.kind)},
+                 {"merge", name_of(exchange.merge)},
+                 {"bucket_mb", bucket_bytes / kMegabyte},
                  {"warmup_steps", job.warmup_steps},
                  {"steps", job.steps},
                  {"steps_asked", options.steps}};
@@ -153,17 +156,19 @@ void print_json(const World& world, const BenchStepOptions& options, const StepJ
 
 void print_table(const World& world, const BenchStepOptions& options, const StepJob& job,
                  const StepResult& result) {
-  std::string what = fmt::format("{} on {} ranks on {} nodes, backend {}", options.strategy,
+  std::string what = fmt::format("{} on {} ranks on {} nodes, backend {}", options.run.strategy,
                                  world.size(), world.topology().nodes(), world.backend());
-  if (traits_of(options.strategy).merges_late) {
-    what += fmt::format("; {}, {}, {}, skip {}, wait {}", name_of(options.exchange),
-                        name_of(wire_of(options)), name_of(options.merge), options.cadence.skip,
-                        options.cadence.wait);
+  const Cadence& cadence = job.strategy.schedule.cadence;
+  if (traits_of(options.run.strategy).merges_late) {
+    const ExchangeOptions& exchange = job.strategy.exchange;
+    what +=
+        fmt::format("; {}, {}, {}, skip {}, wait {}", name_of(exchange.kind),
+                    name_of(exchange.wire), name_of(exchange.merge), cadence.skip, cadence.wait);
   }
-  const std::string asked = job.steps == options.steps
-                                ? ""
-                                : fmt::format("; {} were asked for, rounds of {} are whole",
-                                              options.steps, options.cadence.skip);
+  const std::string asked =
+      job.steps == options.steps
+          ? ""
+          : fmt::format("; {} were asked for, rounds of {} are whole", options.steps, cadence.skip);
   fmt::print("{} parameters in {} layers, {} steps after {} of warm-up{}\n\n",
              options.model.parameters, options.model.layers, job.steps, job.warmup_steps, asked);
   fmt::print(
@@ -190,26 +195,21 @@ int measure(World& world, const BenchStepOptions& options) {
 int act(const BenchStepOptions& options, const Invocation& invocation) {
   validate(options);
   const EmulatedModelOptions& model = options.model;
-  const Configuration configuration = {
-      {"strategy", options.strategy},
-      {"layers", std::to_string(model.layers)},
-      {"parameters", std::to_string(model.parameters)},
-      {"forward-ms", fmt::format("{}", model.forward.count() * 1000)},
-      {"backward-ms", fmt::format("{}", model.backward.count() * 1000)},
-      {"steps", std::to_string(options.steps)},
-      {"warmup-steps", std::to_string(options.warmup_steps)},
-      {"skip", std::to_string(options.cadence.skip)},
-      {"wait", std::to_string(options.cadence.wait)},
-      {"merge", std::string(name_of(options.merge))},
-      {"wire", std::string(name_of(wire_of(options)))},
-      {"exchange", std::string(name_of(options.exchange))},
-      {"bucket-mb", fmt::format("{}", options.bucket_mb)},
-      {"batches", std::to_string(options.batches.value_or(0))},
-      {"noise", fmt::format("{}", options.pace.noise)},
-      {"stall-chance", fmt::format("{}", options.pace.stall_chance)},
-      {"stall-ms", fmt::format("{}", options.pace.stall.count() * 1000)},
-      {"seed", std::to_string(options.pace.seed)},
-      {"trace", options.trace}};
+  Configuration configuration = {{"layers", std::to_string(model.layers)},
+                                 {"parameters", std::to_string(model.parameters)},
+                                 {"forward-ms", fmt::format("{}", model.forward.count() * 1000)},
+                                 {"backward-ms", fmt::format("{}", model.backward.count() * 1000)},
+                                 {"steps", std::to_string(options.steps)},
+                                 {"warmup-steps", std::to_string(options.warmup_steps)},
+                                 {"batches", std::to_string(options.batches.value_or(0))},
+                                 {"noise", fmt::format("{}", options.pace.noise)},
+                                 {"stall-chance", fmt::format("{}", options.pace.stall_chance)},
+                                 {"stall-ms", fmt::format("{}", options.pace.stall.count() * 1000)},
+                                 {"seed", std::to_string(options.pace.seed)},
+                                 {"trace", options.trace}};
+  for (const char* name : kOfTheRun) {
+    configuration.emplace_back(name, setting(name).print(options.run).value_or(""));
+  }
   return on_ranks({"bench step", options.launch, kShape, configuration}, invocation.arguments,
                   [&](World& world) { return measure(world, options); });
 }
@@ -232,15 +232,6 @@ double parse_noise(const std::string& flag, const std::string& text) {
 double parse_chance(const std::string& flag, const std::string& text) {
   const double value = parse_number(flag, text);
   require(value >= 0 && value <= 1, "{} takes a probability from 0 to 1, got '{}'", flag, text);
-  return value;
-}
-
-double parse_bucket(const std::string& flag, const std::string& text) {
-  constexpr double kMost = 1 << 20;  // more than any machine's memory
-  const double value = parse_number(flag, text);
-  require(value * kMegabyte >= 4 && value <= kMost,
-          "{} takes MB of 2^20 bytes, at least one element of 4 bytes and at most {}, got '{}'",
-          flag, kMost, text);
   return value;
 }
 
@@ -282,34 +273,13 @@ void add_pace_flags(CLI::App& app, PaceOptions& pace) {
       ->default_str(std::to_string(pace.seed));
 }
 
-void add_strategy_flags(CLI::App& app, BenchStepOptions& options) {
-  Flags flags(app);
-  flags.choice("--strategy", options.strategy, strategy_names(), std::identity())
-      ->default_str(options.strategy);
-  flags.count("--skip", "Steps from one start to the next", options.cadence.skip, 1)
-      ->default_str(std::to_string(options.cadence.skip));
-  flags.count("--wait", "Steps from start to merge", options.cadence.wait, 1)
-      ->default_str(std::to_string(options.cadence.wait));
-  const auto merge_of = [](const std::string& name) { return find_merge_rule(name).value(); };
-  flags.choice("--merge", options.merge, {"corrected", "paper"}, merge_of)
-      ->default_str(std::string(name_of(options.merge)));
-  const auto kind_of = [](const std::string& name) { return find_exchange_kind(name).value(); };
-  flags.choice("--exchange", options.exchange, {"sharded", "rotating"}, kind_of)
-      ->default_str(std::string(name_of(options.exchange)));
-  flags.choice("--wire", options.wire, wire_names(), find_wire)
-      ->default_str("int8");  // rotating: fp32
-  flags
-      .parsed("--bucket-mb", "Gradients that travel together, MB", options.bucket_mb, parse_bucket)
-      ->default_str(fmt::format("{}", options.bucket_mb));
-}
-
 }  // namespace
 
 Command add_bench_step(CLI::App& parent) {
   CLI::App* app =
       parent.add_subcommand("step", "Time per step of a job whose accelerator is emulated");
   const auto options = std::make_shared<BenchStepOptions>();
-  add_strategy_flags(*app, *options);
+  add_settings(*app, options->run, {kOfTheRun.begin(), kOfTheRun.end()});
   add_work_flags(*app, *options);
   add_pace_flags(*app, options->pace);
   app->add_flag("--json", options->json, "Print one JSON object");

@@ -2,14 +2,12 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
-#include <iterator>
 #include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "cli/command.h"
 #include "cli/flags.h"
-#include "cli/numbers.h"
 #include "cli/table.h"
 #include "cli/train_flags.h"
 #include "daso/base/error.h"
@@ -25,31 +23,21 @@ using json = nlohmann::ordered_json;
 constexpr int kEpochs = 10;
 constexpr std::int64_t kMostSteps = 100'000'000;  // the command walks through all of them
 
-// What was given; what was not comes from the preset.
 struct ScheduleFlags {
-  bool paper = false;
-  std::optional<ScheduleKind> kind;
-  std::optional<int> skip;
-  std::optional<int> wait;
-  std::optional<double> alpha;
-  std::optional<int> patience;
-  std::optional<double> threshold;
-  std::optional<int> warmup_epochs;
-  std::optional<int> cooldown_epochs;
-  std::optional<int> epochs;
-  Settings run;                // of it only what makes the learning rate
-  std::vector<double> rates;   // instead: one a step
-  std::vector<double> losses;  // one an epoch
+  Settings run{.epochs = kEpochs};  // of it only what decides when it exchanges
+  std::vector<double> rates;        // instead of what `run` says: one a step
+  std::vector<double> losses;       // one an epoch
   int batches = 100;
   int nodes = 2;
   int ranks_per_node = 2;  // as of daso train
   bool json = false;
-  std::vector<const CLI::Option*> rate_flags;   // fill `run`
-  std::vector<const CLI::Option*> batch_flags;  // what --base-lr is scaled by
+  const CLI::Option* epochs = nullptr;
+  std::vector<CLI::Option*> rate_flags;
+  std::vector<CLI::Option*> batch_flags;  // what --base-lr is scaled by
 };
 
 // A flag that would change nothing is a mistake.
-void refuse_idle_rate_flags(const ScheduleFlags& flags) {
+void refuse_idle_flags(const ScheduleFlags& flags) {
   for (const CLI::Option* flag : flags.rate_flags) {
     require(
         flags.rates.empty() || flag->count() == 0,
@@ -60,26 +48,17 @@ void refuse_idle_rate_flags(const ScheduleFlags& flags) {
     require(flags.run.base_lr.has_value() || flag->count() == 0,
             "{} changes nothing here: it is for --base-lr", flag->get_name());
   }
-}
-
-void refuse_idle_flags(const ScheduleFlags& flags, ScheduleKind kind) {
-  const auto belongs = [&](bool given, const char* flag, ScheduleKind owner) {
-    require(!given || kind == owner, "{} belongs to --schedule {}, this one is {}", flag,
-            name_of(owner), name_of(kind));
-  };
-  belongs(flags.alpha.has_value(), "--alpha", ScheduleKind::kRate);
-  belongs(flags.patience.has_value(), "--patience", ScheduleKind::kPlateau);
-  belongs(flags.threshold.has_value(), "--threshold", ScheduleKind::kPlateau);
-  belongs(!flags.losses.empty(), "--losses", ScheduleKind::kPlateau);
-  require(kind != ScheduleKind::kPlateau || !flags.losses.empty(),
+  const bool plateau = preset_of(flags.run, flags.nodes).schedule == ScheduleKind::kPlateau;
+  require(plateau || flags.losses.empty(),
+          "--losses changes nothing here: it is for --schedule plateau");
+  require(!plateau || !flags.losses.empty(),
           "--schedule plateau follows the training loss: give one an epoch with --losses");
-  refuse_idle_rate_flags(flags);
 }
 
 int epochs_of(const ScheduleFlags& flags) {
-  if (flags.epochs) return *flags.epochs;
+  if (flags.epochs->count() > 0) return flags.run.epochs;
   if (!flags.losses.empty()) return static_cast<int>(flags.losses.size());
-  if (flags.rates.empty()) return kEpochs;
+  if (flags.rates.empty()) return flags.run.epochs;
   // Rounded up: a last epoch that is not full is refused for its missing rates.
   return static_cast<int>((flags.rates.size() - 1) / static_cast<std::size_t>(flags.batches)) + 1;
 }
@@ -101,19 +80,19 @@ void check_amounts(const ScheduleFlags& flags, int epochs) {
           "{} nodes of {} ranks are too many to count", flags.nodes, flags.ranks_per_node);
 }
 
-LearningRate rate_of(const ScheduleFlags& flags, int epochs) {
+RunPlan run_plan_of(const ScheduleFlags& flags, const Settings& run) {
   if (!flags.rates.empty()) {
-    return
-        [rates = flags.rates](std::int64_t step) { return rates[static_cast<std::size_t>(step)]; };
+    return {.epochs = run.epochs,
+            .batches = flags.batches,
+            .rate = [rates = flags.rates](std::int64_t step) {
+              return rates[static_cast<std::size_t>(step)];
+            }};
   }
-  require(flags.run.lr_schedule != RateKind::kPlateau,
+  require(run.lr_schedule != RateKind::kPlateau,
           "--lr-schedule plateau follows the training loss, which nobody knows before the run: "
           "give the rates that you expect, one a step, with --learning-rates, or train and look at "
           "the run's report");
-  Settings run = flags.run;
-  run.epochs = epochs;
-  validate(run);
-  return run_plan_of(run, flags.nodes * flags.ranks_per_node, flags.batches).rate;
+  return daso::run_plan_of(run, flags.nodes * flags.ranks_per_node, flags.batches);
 }
 
 struct Resolved {
@@ -126,29 +105,18 @@ struct Resolved {
   double rate(int epoch) const { return run_plan.rate(epoch * run_plan.batches); }
 };
 
+// What a run with these flags would do, by the functions that such a run calls.
 Resolved resolve(const ScheduleFlags& flags) {
-  const Preset preset = flags.paper ? paper_preset() : default_preset(flags.nodes);
-  Resolved resolved{.nodes = flags.nodes};
-  ScheduleOptions& options = resolved.options;
-  options.kind = flags.kind.value_or(preset.schedule);
-  refuse_idle_flags(flags, options.kind);
-  const int epochs = epochs_of(flags);
-  check_amounts(flags, epochs);
-  resolved.run_plan = {.epochs = epochs, .batches = flags.batches, .rate = rate_of(flags, epochs)};
+  refuse_idle_flags(flags);
+  Settings run = flags.run;
+  run.epochs = epochs_of(flags);
+  check_amounts(flags, run.epochs);
+  validate(run);
+  Resolved resolved{.run_plan = run_plan_of(flags, run), .nodes = flags.nodes};
+  resolved.options = strategy_options(run, resolved.run_plan, flags.nodes).schedule;
   resolved.loss = [losses = flags.losses](int epoch) {
     return losses.empty() ? 0 : losses[static_cast<std::size_t>(epoch)];
   };
-  const Peak peak = peak_of(resolved.run_plan.rate, resolved.run_plan.steps());
-  options.cadence = {.skip = flags.skip.value_or(preset.cadence.skip),
-                     .wait = flags.wait.value_or(preset.cadence.wait)};
-  options.stall.patience = flags.patience.value_or(options.stall.patience);
-  options.stall.threshold = flags.threshold.value_or(options.stall.threshold);
-  options.alpha = flags.alpha.value_or(peak.rate);
-  const int until_peak = warmup_epochs_until(peak.step, flags.batches);
-  options.phases = {
-      .epochs = epochs,
-      .warmup = flags.warmup_epochs.value_or(preset.warmup_epochs.value_or(until_peak)),
-      .cooldown = flags.cooldown_epochs.value_or(preset.cooldown_epochs)};
   return resolved;
 }
 
@@ -267,52 +235,25 @@ int act(const ScheduleFlags& flags) {
   return kExitOk;
 }
 
-// The flags that `add` adds to the app.
-template <typename Add>
-std::vector<const CLI::Option*> added_by(CLI::App& app, const Add& add) {
-  const auto before = std::ssize(app.get_options());
-  add();
-  const std::vector<CLI::Option*> all = app.get_options();
-  return {all.begin() + before, all.end()};
-}
-
-void add_exchange_flags(CLI::App& app, ScheduleFlags& flags) {
+void add_flags(CLI::App& app, ScheduleFlags& flags) {
   Flags add(app);
-  add.choice("--preset", flags.paper, {"paper"}, [](const std::string&) { return true; })
-      ->description("paper: the published algorithm");
-  add.choice("--schedule", flags.kind, schedule_names(), schedule_kind_of)->default_str("rate");
-  add.count("--skip", "Steps from one start to the next (4, fewer from 9 nodes on)", flags.skip, 1);
-  add.count("--wait", "Steps from start to merge", flags.wait, 1)->default_str("1");
-  add.parsed("--alpha", "rate: the rate below which periods grow (the peak)", flags.alpha,
-             parse_number);
-  add.count("--patience", "plateau: epochs without progress that are forgiven", flags.patience, 0)
-      ->default_str("2");
-  add.parsed("--threshold", "plateau: fall of the loss that is progress", flags.threshold,
-             parse_number)
-      ->default_str("0.05");
-  add.count("--warmup-epochs", "Epochs before cycling (until the learning rate has peaked)",
-            flags.warmup_epochs, 0);
-  add.count("--cooldown-epochs", "Epochs after cycling", flags.cooldown_epochs, 0)
-      ->default_str("0");
-}
-
-void add_course_flags(CLI::App& app, ScheduleFlags& flags) {
-  Flags add(app);
-  add.count("--epochs", "Epochs of the run", flags.epochs, 1)->default_str(std::to_string(kEpochs));
+  add_settings(app, flags.run,
+               {"preset", "schedule", "skip", "wait", "alpha", "patience", "threshold",
+                "warmup-epochs", "cooldown-epochs"});
+  flags.epochs = add_setting(app, flags.run, setting("epochs"));
   add.count("--batches", "Steps of an epoch", flags.batches, 1)
       ->default_str(std::to_string(flags.batches));
   add.count("--nodes", "Nodes", flags.nodes, 1)->default_str(std::to_string(flags.nodes));
-  add.parsed("--losses", "plateau: training loss of every epoch", flags.losses, parse_numbers)
+  add.parsed("--losses", "Of --schedule plateau: training loss of every epoch", flags.losses,
+             parse_numbers)
       ->type_name("LIST|FILE");
   add.parsed("--learning-rates", "Learning rate of every step", flags.rates, parse_numbers)
       ->type_name("LIST|FILE");
-  flags.rate_flags = added_by(app, [&] { add_rate_flags(app, flags.run); });
-  app.get_option("--lr")->default_str("0.1");
-  flags.batch_flags = added_by(app, [&] {
-    add_batch_flags(app, flags.run);
-    add.count("--ranks-per-node", "Ranks of every node", flags.ranks_per_node, 1)
-        ->default_str(std::to_string(flags.ranks_per_node));
-  });
+  flags.rate_flags = add_settings(app, flags.run, SettingPart::kRate);
+  flags.batch_flags = add_settings(app, flags.run, SettingPart::kBatch);
+  flags.batch_flags.push_back(
+      add.count("--ranks-per-node", "Ranks of every node", flags.ranks_per_node, 1)
+          ->default_str(std::to_string(flags.ranks_per_node)));
 }
 
 }  // namespace
@@ -321,8 +262,7 @@ Command add_schedule(CLI::App& parent) {
   CLI::App* app =
       parent.add_subcommand("schedule", "When a run would exchange, without running it");
   const auto flags = std::make_shared<ScheduleFlags>();  // kept alive by what is returned
-  add_exchange_flags(*app, *flags);
-  add_course_flags(*app, *flags);
+  add_flags(*app, *flags);
   app->add_flag("--json", flags->json, "Print one JSON object");
   app->footer("docs/schedules.md explains phases and schedules.");
   return {app, [flags](const Invocation&) { return act(*flags); }};

@@ -1,34 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "daso/base/toml.h"
 #include "daso/comm/world.h"
 #include "daso/launch/ranks.h"
-#include "daso/run/settings.h"
+#include "daso/run/settings_table.h"
 
 namespace CLI {
 class App;
-}
+class Option;
+}  // namespace CLI
 
+// Flags of a run, made from the table of settings. All fill `settings` while the app parses, and
+// show the value that stands there as the default.
 namespace daso::cli {
 
-// All fill `options` while the app parses. The first adds what runs with different strategies have
-// in common, the second all that a run has.
-void add_job_flags(CLI::App& app, Settings& options);
-void add_train_flags(CLI::App& app, Settings& options);
+CLI::Option* add_setting(CLI::App& app, Settings& settings, const Setting& setting);
+// By name; or all of a part. They come in the given order.
+void add_settings(CLI::App& app, Settings& settings, const std::vector<std::string>& names);
+std::vector<CLI::Option*> add_settings(CLI::App& app, Settings& settings, SettingPart part);
 
-// The parts of these that say which learning rate a step has, and how many samples.
-void add_rate_flags(CLI::App& app, Settings& options);
-void add_batch_flags(CLI::App& app, Settings& options);
+// All that a run has; and what runs with different strategies have in common.
+void add_train_flags(CLI::App& app, Settings& settings);
+void add_job_flags(CLI::App& app, Settings& settings);
 
-// What a saved configuration has and no longer counts, since a flag on the command line has taken
-// its place: an --lr-end, where the --lr-schedule given has none. To be called after the app, which
-// has all flags of a run, has parsed and before anything else fills `options`.
-std::vector<std::string> replaced_keys(const CLI::App& app, const Settings& options);
-
-// Everything that decides a result, as flags and their values; what was not given is left out.
-Configuration configuration_of(const Settings& options);
-
-// The same as a TOML file that --config takes.
-std::string toml_of(const Configuration& configuration);
+// What of a saved configuration flags on the command line have replaced. To be called after the
+// app, which has all flags of a run, has parsed and before anything else fills `settings`.
+std::vector<std::string> replaced_keys(const CLI::App& app, const Settings& settings);
 
 }  // namespace daso::cli

@@ -7,9 +7,10 @@
 
 #include "cli/command.h"
 #include "cli/flags.h"
-#include "cli/values.h"
+#include "cli/train_flags.h"
 #include "daso/base/error.h"
 #include "daso/base/text.h"
+#include "daso/base/values.h"
 #include "verify/verdict.h"
 #include "verify/verify_ranks.h"
 
@@ -224,14 +225,11 @@ Command add_verify(CLI::App& parent) {
   add("--ranks", "KIND", "Ranks are processes or threads", [=](const std::string& text) {
     flags->ranks = parse_choice("--ranks", text, {"processes", "threads"});
   })->default_str("processes");
-  add("--exchange", "KIND", "rotating or sharded", [=](const std::string& text) {
-    flags->exchange = find_exchange_kind(parse_choice("--exchange", text, {"rotating", "sharded"}));
-  })->default_str("rotating");
-  const std::string wires = join(wire_names(), ", ") + "; all but fp32: sharded, to a bound";
-  add("--wire", "NAME", wires.c_str(), [=](const std::string& text) {
-    const auto wire = find_wire(parse_choice("--wire", text, wire_names()));
-    flags->wire = *wire;
-  })->default_str("fp32");
+  const auto run = std::make_shared<Settings>();  // of it these two
+  add_setting(*app, *run, setting("exchange"))->default_str("rotating");
+  add_setting(*app, *run, setting("wire"))
+      ->description(setting("wire").help + "; all but fp32: sharded, to a bound")
+      ->default_str("fp32");
   app->add_flag("--json", flags->json, "Print one JSON object");
   add("--job-case", "I", "", [=](const std::string& text) {
     flags->job_case = parse_count("--job-case", text, 0);
@@ -243,7 +241,11 @@ Command add_verify(CLI::App& parent) {
     app->remove_option(app->get_option(name));
   }
   app->footer("docs/verify.md tells what is compared, and how exactly.");
-  return {app, [flags](const Invocation&) { return act(*flags); }};
+  return {app, [flags, run](const Invocation&) {
+            flags->exchange = run->exchange;
+            flags->wire = run->wire.value_or(flags->wire);
+            return act(*flags);
+          }};
 }
 
 }  // namespace daso::cli

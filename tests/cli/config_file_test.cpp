@@ -56,6 +56,33 @@ TEST(ConfigFile, TakesWhatIsWrittenOfARun) {
   EXPECT_EQ(configuration_of(again), configuration_of(options));
 }
 
+TEST(ConfigFile, KeepsWhateverTheNameOfAFileHas) {
+  for (const std::string data : {R"(idx:a "b" c)", R"(idx:C:\new\table)", "idx:two\nlines",
+                                 "idx:'one' #2 = [3]", "idx:f\xc3\xbcnf", "1e5", "true"}) {
+    Settings options;
+    options.data = data;
+    EXPECT_EQ(options_after(toml_of(configuration_of(options))).data, data);
+  }
+}
+
+// A configuration as version 0.1 wrote it.
+TEST(ConfigFile, TakesFilesOfOlderVersions) {
+  const Settings options = options_after(
+      "data = \"synthetic\"\nmodel = \"cnn\"\nepochs = 6\nbatch-size = 32\naccumulate = 1\n"
+      "lr = 0.1\nlr-warmup-epochs = 1\nlr-schedule = \"cosine\"\nlr-end = 0.01\n"
+      "optimizer = \"sgd\"\nmomentum = 0.9\nnesterov = false\nweight-decay = 0.0005\n"
+      "no-decay-norm-bias = false\nprecision = \"fp32\"\nsync-batchnorm = false\n"
+      "strategy = \"daso\"\npreset = \"default\"\nschedule = \"rate\"\nskip = 4\nwait = 1\n"
+      "alpha = 1e-05\nwarmup-epochs = 1\ncooldown-epochs = 0\nmerge = \"corrected\"\n"
+      "exchange = \"sharded\"\nwire = \"int8\"\nbucket-mb = 1\naugment = \"none\"\n"
+      "uneven = \"drop\"\nseed = 18446744073709551615\nthreads = 1\nloader-threads = 1\n"
+      "keep = 2\nkeep-best = false\ntrace = \"steps=0..200\"\nhistograms = false\n");
+  EXPECT_EQ(options.alpha, 1e-05);
+  EXPECT_EQ(options.seed, 18446744073709551615U);
+  EXPECT_EQ(options.trace, (StepRange{0, 200}));
+  EXPECT_TRUE(options.optimizer.decay_all);
+}
+
 // Values that a run has resolved for what a flag has replaced do not count.
 TEST(ConfigFile, DoesNotHoldAgainstFlagsWhatTheyReplace) {
   const std::string saved =
@@ -107,13 +134,16 @@ TEST(ConfigFile, SaysWhereItIsNotUnderstood) {
     return "not refused";
   };
   using testing::HasSubstr;
-  EXPECT_THAT(
-      refusal("[train]\nlr = 0.1\n"),
-      HasSubstr(": line 1: expected key = value, found '[train]'; this file has no sections"));
-  EXPECT_THAT(refusal("lr 0.1\n"), HasSubstr(": line 1: expected key = value, found 'lr 0.1'"));
-  EXPECT_THAT(refusal("lr = 0.1\nepochs 5\n"),
-              HasSubstr(": line 2: expected key = value, found 'epochs 5'"));
+  EXPECT_THAT(refusal("[train]\nlr = 0.1\n"), HasSubstr(": line 1: 'train' is a section"));
+  EXPECT_THAT(refusal("lr 0.1\n"), HasSubstr("c.toml: line 1: "));
+  EXPECT_THAT(refusal("lr = 0.1\nepochs 5\n"), HasSubstr("c.toml: line 2: "));
+  EXPECT_THAT(refusal("lr = 0.1\n\nepochs = 0\n"),
+              HasSubstr(": line 3: --epochs takes a whole number of at least 1, got '0'"));
+  EXPECT_THAT(refusal("lr = 0.1\nepoch = 5\n"),
+              HasSubstr(": line 2: there is no key 'epoch'; did you mean 'epochs'?"));
+  EXPECT_THAT(refusal("nesterov = 1\n"), HasSubstr(": line 1: 'nesterov' is true or false"));
   EXPECT_THAT(refusal("resume = true\n"), HasSubstr("give --resume on the command line"));
+  EXPECT_THAT(refusal("help = true\n"), HasSubstr("give --help on the command line"));
   EXPECT_THAT(refusal("epochs = [1, 2]\n"), HasSubstr("'epochs' takes one value, got 2: 1, 2"));
   EXPECT_THAT(refusal("epochs = []\n"), HasSubstr("epochs"));
 }

@@ -183,6 +183,13 @@ TEST(ScheduleCommand, FlagOverridesItsPartOfThePreset) {
   EXPECT_EQ(report({"--preset", "paper", "--schedule", "fixed"}).at("schedule"), "fixed");
 }
 
+// A run's own flags, all of them: a script that knows --preset default of train may give it here.
+TEST(ScheduleCommand, PresetsAreThoseOfTrain) {
+  const json usual = report({});
+  EXPECT_EQ(report({"--preset", "default"}), usual);
+  EXPECT_EQ(report({"--preset", "default", "--skip", "1"}).at("wait"), 1);
+}
+
 TEST(ScheduleCommand, RisksAreNamed) {
   const std::vector<std::string> arguments = {"--schedule", "fixed", "--nodes", "16",
                                               "--skip",     "4",     "--wait",  "2"};
@@ -209,10 +216,11 @@ TEST(ScheduleCommand, MistakesEndWithTwo) {
       {{"--skip", "0"}, "--skip takes a whole number of at least 1, got '0'"},
       {{"--skip", "2", "--wait", "3"}, "wait must lie in 1 ... skip (2), got 3"},
       {{"--schedule", "plateau"}, "--losses"},
-      {{"--losses", "1,2"}, "--losses belongs to --schedule plateau, this one is rate"},
-      {{"--schedule", "fixed", "--alpha", "1"}, "--alpha belongs to --schedule rate"},
-      {{"--patience", "1"}, "--patience belongs to --schedule plateau"},
-      {{"--threshold", "0.1"}, "--threshold belongs to --schedule plateau"},
+      {{"--losses", "1,2"}, "--losses changes nothing here: it is for --schedule plateau"},
+      {{"--schedule", "fixed", "--alpha", "1"},
+       "--alpha changes nothing here: it is for --schedule rate"},
+      {{"--patience", "1"}, "--patience changes nothing here: it is for --schedule plateau"},
+      {{"--threshold", "0.1"}, "--threshold changes nothing here: it is for --schedule plateau"},
       {{"--alpha", "0"}, "alpha must be a learning rate above 0, got 0"},
       {{"--alpha", "nan"}, "--alpha takes a number, got 'nan'"},
       {{"--lr", "-1"}, "--lr must be above 0, got -1"},

@@ -1,50 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The part of Settings that becomes the learning rate.
 #include <algorithm>
-#include <array>
 #include <cmath>
 
 #include "daso/base/error.h"
-#include "daso/run/settings.h"
+#include "daso/run/settings_table.h"
 
 namespace daso {
 namespace {
-
-bool is_plateau(RateKind kind) { return kind == RateKind::kPlateau; }
-bool is_polynomial(RateKind kind) { return kind == RateKind::kPolynomial; }
-bool is_step(RateKind kind) { return kind == RateKind::kStep; }
-
-// A flag that only some schedules of the rate use.
-struct RateFlag {
-  const char* name;
-  const char* users;
-  bool (*used_by)(RateKind kind);
-  bool (*given)(const Settings& options);
-};
-
-constexpr std::array<RateFlag, 6> kRateFlags = {{
-    {"lr-end", "cosine and polynomial",
-     [](RateKind kind) { return kind == RateKind::kCosine || is_polynomial(kind); },
-     [](const Settings& o) { return o.lr_end.has_value(); }},
-    {"lr-power", "polynomial", is_polynomial,
-     [](const Settings& o) { return o.lr_power.has_value(); }},
-    {"lr-gamma", "step and plateau",
-     [](RateKind kind) { return is_step(kind) || is_plateau(kind); },
-     [](const Settings& o) { return o.lr_gamma.has_value(); }},
-    {"lr-steps", "step", is_step, [](const Settings& o) { return !o.lr_steps.empty(); }},
-    {"lr-patience", "plateau", is_plateau,
-     [](const Settings& o) { return o.lr_patience.has_value(); }},
-    {"lr-threshold", "plateau", is_plateau,
-     [](const Settings& o) { return o.lr_threshold.has_value(); }},
-}};
-
-// An option of one schedule of the rate that another would ignore is a mistake.
-void refuse_idle(const Settings& options) {
-  for (const RateFlag& flag : kRateFlags) {
-    require(!flag.given(options) || flag.used_by(options.lr_schedule),
-            "--{} changes nothing here: it is for --lr-schedule {}", flag.name, flag.users);
-  }
-}
 
 void check_steps(const Settings& options) {
   require(options.lr_schedule != RateKind::kStep || !options.lr_steps.empty(),
@@ -66,14 +29,6 @@ double usual_peak(const std::string& optimizer) {
 
 }  // namespace
 
-std::vector<std::string> idle_rate_flags(RateKind kind) {
-  std::vector<std::string> names;
-  for (const RateFlag& flag : kRateFlags) {
-    if (!flag.used_by(kind)) names.emplace_back(flag.name);
-  }
-  return names;
-}
-
 int ranks_of_a_model(const Settings& options, const Topology& topology) {
   switch (traits_of(options.strategy).ties) {
     case Reach::kRank:
@@ -93,7 +48,7 @@ double peak_of(const Settings& options, int ranks) {
 }
 
 LearningRateOptions rate_options(const Settings& options, int ranks, std::int64_t batches) {
-  refuse_idle(options);
+  refuse_idle(options, "lr-schedule");
   check_steps(options);
   require(!options.lr_start || !options.base_lr,
           "--base-lr is where the warm-up begins already: leave out --lr-start");
@@ -124,19 +79,7 @@ RunPlan run_plan_of(const Settings& options, int ranks, std::int64_t batches) {
 }
 
 void resolve_rate(Settings& options, int ranks, std::int64_t batches) {
-  const LearningRateOptions rate = rate_options(options, ranks, batches);
-  options.lr = rate.peak;
-  options.base_lr.reset();
-  if (rate.start > 0 && rate.warmup_steps > 0) options.lr_start = rate.start;
-  options.lr_warmup_epochs = options.lr_warmup_epochs.value_or(1);
-  const bool plateau = rate.kind == RateKind::kPlateau;
-  const bool polynomial = rate.kind == RateKind::kPolynomial;
-  if (rate.kind == RateKind::kCosine || polynomial) options.lr_end = rate.end;
-  if (polynomial) options.lr_power = rate.power;
-  if (rate.kind == RateKind::kStep || plateau) options.lr_gamma = rate.gamma;
-  if (!plateau) return;
-  options.lr_patience = rate.stall.patience;
-  options.lr_threshold = rate.stall.threshold;
+  resolve(options, {.rate = rate_options(options, ranks, batches)}, SettingPart::kRate);
 }
 
 }  // namespace daso

@@ -220,12 +220,4 @@ bool has_same_strategy(const RunState& state, const Settings& settings) {
   return state.strategy.empty() || state.strategy == settings.strategy;
 }
 
-std::string state_flags(const Settings& settings) {
-  std::string flags = fmt::format("--optimizer {} --precision {}", optimizer_name(settings),
-                                  name_of(settings.precision));
-  if (settings.optimizer.ema) flags += fmt::format(" --ema {}", *settings.optimizer.ema);
-  if (!settings.freeze.empty()) flags += " --freeze " + join(settings.freeze, ",");
-  return flags;
-}
-
 }  // namespace daso

@@ -30,7 +30,4 @@ void require_fit(const Resumption& resumption, const Run& run, const RunPlan& pl
 // Whether the strategy's own state is to be taken up: another one begins anew.
 bool has_same_strategy(const RunState& state, const Settings& settings);
 
-// The flags that decide which state a run needs.
-std::string state_flags(const Settings& settings);
-
 }  // namespace daso

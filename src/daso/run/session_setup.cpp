@@ -12,6 +12,7 @@
 #include "daso/nets/network.h"
 #include "daso/run/resume.h"
 #include "daso/run/session.h"
+#include "daso/run/settings_table.h"
 
 namespace daso {
 namespace {
@@ -169,7 +170,7 @@ void Session::go_on(const Resumption& from) {
   } catch (const ConfigError& error) {
     throw ConfigError(fmt::format(
         "{} does not fit this run, which has {}: {}; go on with the flags that it was written with",
-        from.from, state_flags(run_.settings()), error.what()));
+        from.from, flags_of_state(run_.settings()), error.what()));
   }
   RunPlace place = state.place;
   place.step = place.epoch * plan_.batches + place.batch;

@@ -33,11 +33,13 @@ std::string text_of(const Every& every);
 struct StepRange {
   std::int64_t first = 0;
   std::int64_t end = 0;
+  bool operator==(const StepRange&) const = default;
 };
 // "steps=100..200", or "none". Throws ConfigError, naming the flag.
 std::optional<StepRange> parse_trace(const std::string& flag, const std::string& text);
 
-// A run as it was asked for; what is not given comes from the preset, the model or the data.
+// A run as it was asked for; what is not given comes from the preset, the model or the data. Each
+// member has a row in settings_table.cpp.
 struct Settings {
   std::string data = "synthetic";
   std::string model = "cnn";
@@ -102,15 +104,6 @@ struct Settings {
 // Throws ConfigError for what is impossible whatever the data.
 void validate(const Settings& options);
 
-// The flags, without their dashes, of other schedules of the learning rate than this one.
-std::vector<std::string> idle_rate_flags(RateKind kind);
-// Of other optimizers.
-std::vector<std::string> idle_optimizer_flags(const std::string& optimizer);
-// Of other strategies; of other schedules of the exchanges; those that a preset has values for.
-std::vector<std::string> idle_strategy_flags(const std::string& strategy);
-std::vector<std::string> idle_schedule_flags(ScheduleKind schedule);
-std::vector<std::string> preset_flags();
-
 // Takes back what the strategy has no use for.
 void drop_idle_strategy_flags(Settings& options);
 
@@ -130,6 +123,9 @@ OptimizerOptions optimizer_options(const Settings& options);
 
 // Of --model transformer.
 TransformerSizes transformer_sizes(const Settings& options);
+
+// The preset with what was asked for in its place.
+Preset preset_of(const Settings& options, int nodes);
 
 // What of validate() concerns the strategy, whatever the number of nodes.
 void validate_strategy(const Settings& options);

@@ -1,0 +1,322 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daso/run/settings_table.h"
+
+#include <fmt/ranges.h>
+
+#include <cmath>
+
+#include "daso/nets/make_network.h"
+#include "daso/run/setting_rows.h"
+
+namespace daso {
+namespace {
+
+using namespace rows;
+
+constexpr double kMegabyte = 1 << 20;
+
+constexpr std::array<std::pair<const char*, Augment>, 4> kAugments = {
+    {{"none", Augment::kNone},
+     {"crop", Augment::kCrop},
+     {"crop+flip", Augment::kCropFlip},
+     {"resized-crop+flip", Augment::kResizedCropFlip}}};
+constexpr std::array<std::pair<const char*, Uneven>, 2> kUneven = {
+    {{"drop", Uneven::kDrop}, {"wrap", Uneven::kWrap}}};
+
+bool above_zero(const double& value) { return std::isfinite(value) && value > 0; }
+bool zero_or_more(const double& value) { return std::isfinite(value) && value >= 0; }
+bool below_one(const double& value) { return value >= 0 && value < 1; }
+
+std::int64_t parse_bucket(const std::string& flag, const std::string& text) {
+  constexpr double kMost = 1 << 20;  // more than any machine's memory
+  const double megabytes = parse_number(flag, text);
+  require(megabytes * kMegabyte >= sizeof(float) && megabytes <= kMost,
+          "{} takes MB of 2^20 bytes, at least one element of 4 bytes and at most {}, got '{}'",
+          flag, kMost, text);
+  return static_cast<std::int64_t>(megabytes * kMegabyte / sizeof(float));
+}
+
+std::vector<double> parse_epochs(const std::string& flag, const std::string& text) {
+  std::vector<double> numbers;
+  for (const std::string& word : split(text, ',')) numbers.push_back(parse_number(flag, word));
+  return numbers;
+}
+
+using S = Settings;
+using O = OptimizerOptions;
+using R = const Resolution&;
+
+void add(std::vector<Setting>& table, SettingPart part, std::initializer_list<Setting> rows) {
+  for (Setting one : rows) {
+    one.part = part;
+    table.push_back(std::move(one));
+  }
+}
+
+void add_model(std::vector<Setting>& table) {
+  add(table, SettingPart::kStrategy,
+      {one_of("strategy", &S::strategy, strategy_names()),
+       one_of("preset", &S::preset, {"default", "paper"}).only(for_cycling())});
+  add(table, SettingPart::kModel,
+      {text("data", &S::data, "TEXT", join(data_kinds(), ", ")),
+       known(text("model", &S::model, "TEXT", join(network_names(), ", ")), network_names()),
+       count("layers", &S::layers, "Of --model transformer (2)", 1)
+           .only(for_models({"transformer"}))
+           .from([](R r) { return r.transformer.layers; }),
+       count("embedding", &S::embedding, "Of --model transformer: numbers for a token (128)", 1)
+           .only(for_models({"transformer"}))
+           .from([](R r) { return r.transformer.embedding; }),
+       count("heads", &S::heads, "Of --model transformer, in each layer (4)", 1)
+           .only(for_models({"transformer"}))
+           .from([](R r) { return r.transformer.heads; }),
+       number("dropout", &S::dropout,
+              "Of --model transformer and vit-tiny: chance of a value to be left out")
+           .only(for_dropout())
+           .must("be in 0 ... below 1", below_one),
+       text("init", &S::init, "TEXT", "Parameters to start from, a safetensors file"),
+       names("freeze", &S::freeze,
+             "Parameters that stay as they are, by the beginnings of their names")
+           .in_state(),
+       count("epochs", &S::epochs, "Passes over the data", 1)});
+}
+
+void add_data(std::vector<Setting>& table) {
+  add(table, SettingPart::kBatch,
+      {count("batch-size", &S::batch_size, "Examples per rank and backward", 1),
+       count("accumulate", &S::accumulate, "Backwards per step", 1)});
+  add(table, SettingPart::kData,
+      {choice("augment", &S::augment, kAugments),
+       toggle("skip-bad-images", &S::skip_bad_images,
+              "Of images:DIR: the next image of its class replaces a damaged one"),
+       choice("uneven", &S::uneven, kUneven),
+       row("seed", &S::seed, "NUMBER", "Of parameters, shuffles, dropout and random rounding",
+           parse_seed, kShown),
+       count("threads", &S::threads, "Of a rank's arithmetic, up to 1024", 1, kMostThreads),
+       count("loader-threads", &S::loader_threads, "That prepare a rank's batches, up to 1024", 1,
+             kMostThreads)});
+}
+
+void add_rate(std::vector<Setting>& table) {
+  add(table, SettingPart::kRate,
+      {number("lr", &S::lr, "Peak of the learning rate (sgd 0.1, lars 1, adamw and lamb 0.001)")
+           .must("be above 0", above_zero)
+           .from([](R r) { return r.rate.peak; })
+           .replacing({"base-lr"}),
+       number("base-lr", &S::base_lr,
+              "Instead: for 256 samples of the global batch, scaled linearly")
+           .must("be above 0", above_zero)
+           .resolved_by([](Settings& s, R) { s.base_lr.reset(); })
+           .replacing({"lr", "lr-start"}),
+       number("lr-warmup-epochs", &S::lr_warmup_epochs, "Epochs in which the rate rises (1)")
+           .resolved_by([](Settings& s, R) { s.lr_warmup_epochs = s.lr_warmup_epochs.value_or(1); })
+           .replacing({"lr-start"}, [](const Settings& s) { return s.lr_warmup_epochs == 0.0; }),
+       number("lr-start", &S::lr_start, "Where it begins to rise (0; with --base-lr there)")
+           .resolved_by([](Settings& s, R r) {
+             if (r.rate.start > 0 && r.rate.warmup_steps > 0) s.lr_start = r.rate.start;
+           }),
+       choice("lr-schedule", &S::lr_schedule, rate_kind_names(), rate_kind_of),
+       number("lr-end", &S::lr_end,
+              "Of cosine (0.01) and polynomial (0): the end, a part of the peak")
+           .only(for_rates({"cosine", "polynomial"}))
+           .from([](R r) { return r.rate.end; }),
+       number("lr-power", &S::lr_power, "Of polynomial (2)")
+           .only(for_rates({"polynomial"}))
+           .from([](R r) { return r.rate.power; }),
+       row("lr-steps", &S::lr_steps, "EPOCH,...", "Of step: epochs after which the rate falls",
+           parse_epochs,
+           [](const std::vector<double>& epochs) {
+             return fmt::format("{}", fmt::join(epochs, ","));
+           })
+           .only(for_rates({"step"})),
+       number("lr-gamma", &S::lr_gamma, "Of step and plateau: the factor by which it falls (0.1)")
+           .only(for_rates({"step", "plateau"}))
+           .from([](R r) { return r.rate.gamma; }),
+       count("lr-patience", &S::lr_patience,
+             "Of plateau: epochs without progress that are forgiven (2)", 0)
+           .only(for_rates({"plateau"}))
+           .from([](R r) { return r.rate.stall.patience; }),
+       number("lr-threshold", &S::lr_threshold,
+              "Of plateau: fall of the training loss that is progress (0.01)")
+           .only(for_rates({"plateau"}))
+           .from([](R r) { return r.rate.stall.threshold; })});
+}
+
+void add_optimizer(std::vector<Setting>& table) {
+  add(table, SettingPart::kOptimizer,
+      {one_of("optimizer", &O::name, optimizer_names(),
+              " (sgd; adamw for transformer and vit-tiny)")
+           .from([](R r) { return r.optimizer.name; })
+           .in_state(),
+       number("momentum", &S::momentum, "Of sgd and lars (0.9)")
+           .only(for_optimizers({"sgd", "lars"}))
+           .must("be in 0 ... below 1", below_one)
+           .from([](R r) { return r.optimizer.momentum; }),
+       toggle("nesterov", &O::nesterov, "Nesterov's momentum, of sgd")
+           .only(for_optimizers({"sgd"})),
+       number("trust", &S::trust, "Of lars: its trust coefficient (0.001)")
+           .only(for_optimizers({"lars"}))
+           .must("be above 0", above_zero)
+           .from([](R r) { return r.optimizer.trust; }),
+       number("weight-decay", &S::weight_decay, "(sgd and lars 0.0005, adamw and lamb 0.01)")
+           .must("be 0 or more", zero_or_more)
+           .from([](R r) { return r.optimizer.weight_decay; }),
+       toggle("no-decay-norm-bias", &O::decay_all,
+              "No weight decay for biases and norm layers, as lars and lamb do anyway",
+              /*on=*/false)
+           .only(for_optimizers({"sgd", "adamw"})),
+       names("no-decay", &O::no_decay,
+             "Parameters without weight decay, by the beginnings of their names"),
+       choice("precision", &S::precision, {"fp32", "bf16", "fp16"},
+              [](const std::string& name) { return find_precision(name).value(); })
+           .in_state(),
+       toggle("sync-batchnorm", &S::sync_batchnorm,
+              "BatchNorm's statistics over all ranks of the node")
+           .only(for_one_model()),
+       number("clip-norm", &S::clip_norm, "Largest norm of the gradient")
+           .must("be above 0", above_zero),
+       number("label-smoothing", &S::label_smoothing,
+              "Part of a label that all classes share, in training")
+           .must("be in 0 ... below 1", below_one),
+       number("ema", &O::ema, "Average the parameters, with this decay, like 0.999")
+           .must("be between 0 and 1, like 0.999",
+                 [](const double& value) { return value > 0 && value < 1; })
+           .in_state()});
+}
+
+void add_cadence(std::vector<Setting>& table) {
+  add(table, SettingPart::kExchange,
+      {choice("schedule", &S::schedule, schedule_names(), schedule_kind_of)
+           .only(for_cycling())
+           .in_presets()
+           .from([](R r) { return r.strategy.schedule.kind; }),
+       count("skip", &S::skip, "Steps from one start to the next (4, fewer from 9 nodes on)", 1)
+           .only(for_cycling())
+           .in_presets()
+           .from([](R r) { return r.strategy.schedule.cadence.skip; }),
+       count("wait", &S::wait, "Steps from start to merge (1)", 1)
+           .only(for_late_merges())
+           .in_presets()
+           .from([](R r) { return r.strategy.schedule.cadence.wait; }),
+       number("alpha", &S::alpha,
+              "Of --schedule rate: the rate below which periods grow (the peak)")
+           .only(for_cycling())
+           .only(for_schedule(ScheduleKind::kRate))
+           .in_presets()
+           .from([](R r) { return r.strategy.schedule.alpha; }),
+       count("patience", &S::patience,
+             "Of --schedule plateau: epochs without progress that are forgiven (2)", 0)
+           .only(for_cycling())
+           .only(for_schedule(ScheduleKind::kPlateau))
+           .in_presets()
+           .from([](R r) { return r.strategy.schedule.stall.patience; }),
+       number("threshold", &S::threshold,
+              "Of --schedule plateau: fall of the training loss that is progress (0.05)")
+           .only(for_cycling())
+           .only(for_schedule(ScheduleKind::kPlateau))
+           .in_presets()
+           .from([](R r) { return r.strategy.schedule.stall.threshold; }),
+       count("warmup-epochs", &S::warmup_epochs,
+             "Blocking epochs at the beginning (until the learning rate has peaked)", 0)
+           .only(for_cycling())
+           .in_presets()
+           .from([](R r) { return r.strategy.schedule.phases.warmup; }),
+       count("cooldown-epochs", &S::cooldown_epochs, "Blocking epochs at the end (0)", 0)
+           .only(for_cycling())
+           .in_presets()
+           .from([](R r) { return r.strategy.schedule.phases.cooldown; })});
+}
+
+// Of --exchange and --wire each implies the other where only one is given.
+void add_exchange(std::vector<Setting>& table) {
+  add(table, SettingPart::kExchange,
+      {choice("merge", &S::merge, {"corrected", "paper"},
+              [](const std::string& name) { return find_merge_rule(name).value(); })
+           .only(for_late_merges())
+           .in_presets()
+           .from([](R r) { return r.strategy.exchange.merge; }),
+       choice("exchange", &S::exchange, {"sharded", "rotating"},
+              [](const std::string& name) { return find_exchange_kind(name).value(); })
+           .only(for_cycling())
+           .in_presets()
+           .from([](R r) { return r.strategy.exchange.kind; })
+           .replacing({"wire"},
+                      [](const Settings& s) { return s.exchange == ExchangeKind::kRotating; }),
+       choice("wire", &S::wire, wire_names(),
+              [](const std::string& name) { return find_wire(name).value(); })
+           .only(for_late_merges())
+           .in_presets()
+           .from([](R r) { return r.strategy.exchange.wire; })
+           .replacing({"exchange"}, [](const Settings& s) { return s.wire != Wire::kFp32; }),
+       row("bucket-mb", &S::bucket_elements, "NUMBER", "Gradients that travel together, MB",
+           parse_bucket, [](std::int64_t elements) {
+             return fmt::format("{}", static_cast<double>(elements) * sizeof(float) / kMegabyte);
+           })});
+}
+
+Setting trace_row() {
+  const auto print = [](const std::optional<StepRange>& trace) -> std::string {
+    return trace ? fmt::format("steps={}..{}", trace->first, trace->end) : "none";
+  };
+  Setting trace = row("trace", &S::trace, "steps=A..B", "Steps that trace.json holds, or none",
+                      parse_trace, print);
+  trace.print = [=](const Settings& settings) { return print(settings.trace); };
+  return trace;
+}
+
+Setting resume_row() {
+  Setting resume =
+      toggle("resume", &S::resume,
+             "Go on from the newest checkpoint of --out, or from a checkpoint's folder")
+          .outside_the_configuration();
+  resume.type = "[DIR]";
+  resume.only_on_command_line = true;
+  resume.parse = [](Settings& settings, const std::string& folder) {
+    settings.resume = true;
+    settings.resume_from = folder;
+  };
+  return resume;
+}
+
+void add_output(std::vector<Setting>& table) {
+  const auto path_of = [](const std::string&, const std::string& text) {
+    return std::filesystem::path(text);
+  };
+  const auto text_of_path = [](const std::filesystem::path& path) { return path.string(); };
+  add(table, SettingPart::kOutput,
+      {row("out", &S::out, "TEXT", "Folder for all output (runs/<time>)", path_of, text_of_path)
+           .outside_the_configuration()});
+  add(table, SettingPart::kRecord,
+      {row("checkpoint-every", &S::checkpoint_every, "NUMBER",
+           "5steps, 1epochs or 10minutes (only at the end)", parse_every,
+           [](const Every& every) { return text_of(every); }),
+       count("keep", &S::keep, "Newest checkpoints that stay", 1), trace_row(),
+       toggle("histograms", &S::histograms, "Of parameters, once an epoch, for TensorBoard"),
+       toggle("keep-best", &S::keep_best, "Keep the model of the best epoch, best.safetensors"),
+       resume_row()});
+}
+
+std::vector<Setting> make_table() {
+  std::vector<Setting> table;
+  for (const auto add_part :
+       {add_model, add_data, add_rate, add_optimizer, add_cadence, add_exchange, add_output}) {
+    add_part(table);
+  }
+  return table;
+}
+
+}  // namespace
+
+const std::vector<Setting>& settings_table() {
+  static const std::vector<Setting> kTable = make_table();
+  return kTable;
+}
+
+const Setting& setting(std::string_view name) {
+  const std::vector<Setting>& table = settings_table();
+  const auto found = std::find_if(table.begin(), table.end(),
+                                  [&](const Setting& one) { return one.name == name; });
+  DASO_ASSERT(found != table.end());
+  return *found;
+}
+
+}  // namespace daso
