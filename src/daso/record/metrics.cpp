@@ -6,8 +6,11 @@
 #include <nlohmann/json.hpp>
 
 namespace daso {
+namespace {
 
 using json = nlohmann::ordered_json;
+
+}  // namespace
 
 json json_of(const MetricValue& value) {
   if (const auto* phase = std::get_if<Phase>(&value)) return name_of(*phase);
