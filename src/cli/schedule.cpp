@@ -98,7 +98,7 @@ RunPlan run_plan_of(const ScheduleFlags& flags, const Settings& run) {
 struct Resolved {
   ScheduleOptions options;
   RunPlan run_plan;
-  EpochLoss loss;
+  LossOfEpoch loss;
   int nodes = 1;
 
   // Of the epoch's first step.

@@ -30,7 +30,7 @@ TEST(Rate, PeriodsStartWhereTheGoldenOnesDo) {
     const RunPlan run_plan{.epochs = epochs, .batches = batches, .rate = [&](std::int64_t step) {
                              return rates.at(static_cast<std::size_t>(step));
                            }};
-    const EpochLoss loss = [](int) { return 0.0; };
+    const LossOfEpoch loss = [](int) { return 0.0; };
     json found = json::array();
     for (const EpochTrajectory& epoch :
          trajectory_of(schedule, Cycle({.nodes = 2}), run_plan, loss)) {

@@ -79,7 +79,7 @@ std::optional<Plan::DueMerge> Cycle::take_due_merge(const StepInfo& info) {
 }
 
 std::vector<EpochTrajectory> trajectory_of(Schedule schedule, Cycle cycle, const RunPlan& run_plan,
-                                           const EpochLoss& loss) {
+                                           const LossOfEpoch& loss) {
   DASO_ASSERT(run_plan.epochs == schedule.epochs());
   require(run_plan.batches >= 1, "an epoch has at least 1 step, got {}", run_plan.batches);
   std::vector<EpochTrajectory> epochs;

@@ -105,9 +105,9 @@ struct EpochTrajectory {
 };
 
 // Mean training loss of all ranks in an epoch.
-using EpochLoss = std::function<double(int epoch)>;
+using LossOfEpoch = std::function<double(int epoch)>;
 
 std::vector<EpochTrajectory> trajectory_of(Schedule schedule, Cycle cycle, const RunPlan& run_plan,
-                                           const EpochLoss& loss);
+                                           const LossOfEpoch& loss);
 
 }  // namespace daso

@@ -11,8 +11,8 @@
 namespace daso {
 
 // In files of their own.
-using Make = std::unique_ptr<Strategy>(const StrategySetup& setup);
-Make make_none, make_node, make_sync, make_local, make_daso;
+using MakeStrategy = std::unique_ptr<Strategy>(const StrategySetup& setup);
+MakeStrategy make_none, make_node, make_sync, make_local, make_daso;
 
 namespace {
 
