@@ -60,7 +60,8 @@ TEST(Metrics, ARecordLeavesOutWhatIsNotThere) {
 TEST(Metrics, TensorBoardHasThePhaseAsANumber) {
   std::set<std::string> tags;
   for (const Metric& metric : kMetrics) {
-    if (!metric.tag.empty()) EXPECT_TRUE(tags.emplace(metric.tag).second) << metric.tag;
+    if (metric.tag.empty()) continue;
+    EXPECT_TRUE(tags.emplace(metric.tag).second) << metric.tag;
   }
   EXPECT_EQ(tags.size(), 13U);
   EXPECT_EQ(number_of(*metric_row("phase").take(whole())), 1);

@@ -274,8 +274,10 @@ TEST(StepTimes, NamesTheRankThatTookLongestAndByHowMuch) {
       if (!StepTimes::due(step)) continue;
       const auto now = times.collect();
       EXPECT_EQ(now.has_value(), step > 0);
-      if (now) EXPECT_EQ(now->late.has_value(), step > 8);  // the first may lack steps
-      if (now) EXPECT_EQ(now->largest_word, static_cast<double>(10 * (step - 8) + 3));
+      if (now) {
+        EXPECT_EQ(now->late.has_value(), step > 8);  // the first may lack steps
+        EXPECT_EQ(now->largest_word, static_cast<double>(10 * (step - 8) + 3));
+      }
       if (step == 24) heard = now;  // told at step 16: steps 9 to 16
       times.tell(step, static_cast<double>(10 * step + world.rank()));
     }
