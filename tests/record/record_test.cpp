@@ -85,7 +85,7 @@ void train(Record& record, int from_epoch = 0) {
 TEST(Record, LeavesTheFilesOfARun) {
   const ScratchFolder scratch;
   const fs::path folder = scratch.path() / "new" / "run";
-  run_ranks({.nodes = {"a", "a", "b"}}, [&](World& world) {
+  run_ranks({.ranks = 3, .nodes = {"a", "a", "b"}}, [&](World& world) {
     const Idle strategy({.background_seconds = 0, .bytes_between_nodes = 10});
     Record record(world, strategy,
                   {.folder = folder, .epochs = kEpochs, .batch_size = 8, .trace_steps = 30});
@@ -121,7 +121,8 @@ TEST(Record, LeavesTheFilesOfARun) {
   EXPECT_TRUE(fs::exists(folder / "report.html"));
 
   std::int64_t traced = 0;
-  for (const json& event : read(folder / "trace.json").at("traceEvents")) {
+  const json trace = read(folder / "trace.json");
+  for (const json& event : trace.at("traceEvents")) {
     if (event.at("name").get<std::string>().starts_with("step ")) ++traced;
   }
   EXPECT_EQ(traced, 3 * 30);  // the first 30 steps of three ranks
