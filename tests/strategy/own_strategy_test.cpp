@@ -30,7 +30,7 @@ class Periodic final : public Strategy {
   }
   double end_epoch(int epoch, double loss) override { return means_.mean_loss(epoch, loss); }
   void average_buffers() override { means_.average_buffers(); }
-  Costs costs() const override { return gradients_.costs() + means_.costs() + agreement_.costs(); }
+  Costs costs() const override { return gradients_.costs() + agreement_.costs(); }
 
  private:
   const std::int64_t period_;
