@@ -8,9 +8,9 @@
 #include <mutex>
 
 #include "daso/base/checksum.h"
-#include "daso/base/cpu.h"
 #include "daso/base/error.h"
 #include "daso/nets/network.h"
+#include "daso/tensor/bf16.h"
 #include "daso/tensor/names.h"
 
 namespace daso {
