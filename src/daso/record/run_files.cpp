@@ -167,7 +167,7 @@ void RunFiles::end(const Summary& summary) {
   try {
     write_report({facts_.folder}, facts_.folder / "report.html");
   } catch (const std::exception& error) {
-    fmt::print(stderr, "daso: warning: no report: {}\n", error.what());
+    warn(fmt::format("no report: {}", error.what()));
   }
 }
 
@@ -209,7 +209,8 @@ void RunFiles::put_status(const char* state) const {
 }
 
 void RunFiles::warn(const std::string& what) {
-  if (!std::exchange(warned_, true)) fmt::print(stderr, "daso: warning: {}\n", what);
+  // Not by fmt, which throws: standard error may lead to a file on the same full disk.
+  if (!std::exchange(warned_, true)) std::fprintf(stderr, "daso: warning: %s\n", what.c_str());
 }
 
 }  // namespace daso

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cmath>
+#include <cstdio>
 #include <nlohmann/json.hpp>
 
 #include "daso/base/error.h"
@@ -230,8 +231,9 @@ void Trace::write(const std::filesystem::path& file, const std::vector<Late>& la
     stream.write("\n]}\n");
     stream.publish();
   } catch (const Error& failure) {
-    // A run that has trained well does not fail by this.
-    fmt::print(stderr, "daso: warning: {}\n", failure.what());
+    // A run that has trained well does not fail by this. Not by fmt, which throws: standard error
+    // may lead to a file on the same full disk.
+    std::fprintf(stderr, "daso: warning: %s\n", failure.what());
   }
 }
 
