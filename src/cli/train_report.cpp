@@ -3,7 +3,7 @@
 
 #include <cstdio>
 
-#include "daso/launch/terminal.h"
+#include "daso/launch/output.h"
 #include "daso/record/report_text.h"
 
 namespace daso::cli {

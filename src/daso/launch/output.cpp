@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daso/launch/output.h"
 
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -8,7 +9,10 @@
 #include <climits>
 #include <utility>
 
+#include "daso/base/environment.h"
 #include "daso/base/error.h"
+#include "daso/base/text.h"
+#include "daso/launch/launch.h"
 
 namespace daso {
 namespace {
@@ -124,6 +128,18 @@ void LineStream::emit(std::string_view piece) {
   }
   if (begins && options_.last != nullptr) options_.last->add(piece);
   options_.sink->add((begins ? options_.prefix : "") + std::string(piece));
+}
+
+std::optional<int> terminal_columns() {
+  if (const auto told = find(this_environment(), kColumnsVariable)) {
+    const auto columns = parse_integer(*told);
+    if (columns && *columns > 0 && *columns < 10000) return static_cast<int>(*columns);
+  }
+  if (::isatty(STDOUT_FILENO) != 1) return std::nullopt;
+  constexpr int kUsual = 80;
+  winsize size{};
+  const bool known = ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+  return known ? size.ws_col : kUsual;
 }
 
 }  // namespace daso

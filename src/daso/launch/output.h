@@ -90,4 +90,8 @@ class LineStream {
   bool after_cr_ = false;  // the last piece ended with a carriage return
 };
 
+// The width of the terminal that standard output goes to, also through our launcher; none if it
+// goes elsewhere.
+std::optional<int> terminal_columns();
+
 }  // namespace daso

@@ -5,7 +5,7 @@
 
 #include "daso/base/error.h"
 #include "daso/comm/network.h"
-#include "daso/launch/terminal.h"
+#include "daso/launch/output.h"
 
 namespace daso {
 namespace {
