@@ -37,9 +37,10 @@ Progress whole() {
 // What readers of the files of earlier versions rely on: names, order, kinds of numbers.
 TEST(Metrics, ARecordHasItsNamesInOrder) {
   EXPECT_EQ(record_of(whole()).dump(),
-            R"({"step":40,"epoch":2,"seconds":1.5,"skip":4,"wait":1,"learning_rate":0.25,)"
+            R"({"step":40,"epoch":2,"seconds":1.5,"phase":"cycling","skip":4,"wait":1,)"
+            R"("learning_rate":0.25,)"
             R"("train_loss":0.75,"samples_per_second":100.0,"wait_share":0.0625,)"
-            R"("wait_seconds":0.5,"bytes_between_nodes":1048576,"phase":"cycling","staleness":3,)"
+            R"("wait_seconds":0.5,"bytes_between_nodes":1048576,"staleness":3,)"
             R"("distance":0.125,"late_rank":3,"late_step":33,"late_seconds":0.03125,)"
             R"("test_loss":2.0,"test_accuracy":0.875})");
 }

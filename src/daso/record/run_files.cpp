@@ -192,6 +192,7 @@ void RunFiles::put_status(const char* state) const {
   const auto put = [&](const Metric& metric) {
     status[std::string(metric.name)] = value_of(metric, now_);
   };
+  if (now_.strategy.phase) put(metric_row("phase"));
   put(metric_row("skip"));
   put(metric_row("wait"));
   status["in_flight_for"] = now_.strategy.in_flight_for;
@@ -203,7 +204,6 @@ void RunFiles::put_status(const char* state) const {
   status["seconds_left"] = seconds_left_;
   status["late"] = late_of(now_.late, world_.topology());
   status["ranks"] = ranks_of(world_, now_.worked);
-  if (now_.strategy.phase) put(metric_row("phase"));
   replace(facts_.folder / "status.json",
           status.dump(1, ' ', false, json::error_handler_t::replace) + "\n");
 }
