@@ -176,10 +176,11 @@ void an_operation_nobody_waits_for_disturbs_nobody(World& world) {
 void an_operation_is_done_once_all_take_part(World& world) {
   std::vector<int> ranks(static_cast<std::size_t>(world.size()));
   std::iota(ranks.begin(), ranks.end(), 0);
+  Communicator& all = world.everyone();
   Communicator& others_may_begin = world.group(ranks, "others may begin");
   const auto let_begin = [&] { others_may_begin.barrier().wait(world.limit()); };
   if (world.rank() != 0) let_begin();
-  Pending sum = world.everyone().all_reduce(at::ones({3}), Reduce::kSum);
+  Pending sum = all.all_reduce(at::ones({3}), Reduce::kSum);
   if (world.rank() == 0) {
     EXPECT_EQ(sum.done(), world.size() == 1);
     let_begin();

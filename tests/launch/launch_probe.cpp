@@ -9,6 +9,7 @@
 #include "daso/base/error.h"
 #include "daso/base/text.h"
 #include "daso/comm/no_reverse_lookup.h"
+#include "daso/comm/rank_main.h"
 #include "daso/launch/launch.h"
 
 namespace daso {
@@ -41,6 +42,7 @@ LaunchOptions parse(int count, char** words) {
 }  // namespace daso
 
 int main(int count, char** words) {
+  daso::quiet_libtorch();
   try {
     return daso::launch(daso::parse(count, words));
   } catch (const std::exception& error) {

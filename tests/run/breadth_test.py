@@ -58,7 +58,7 @@ class Breadth(unittest.TestCase):
         self.assertIn("vocabulary", done.stderr)
         done = daso("train", "--data", f"text:{text}", "--model", "cnn", *TWO_NODES, "--out",
                     str(self.folder / "x"), code=2)
-        self.assertIn("--model transformer", done.stderr)
+        self.assertIn("take model 'transformer'", done.stderr)
 
     def test_a_run_with_dropout_goes_on_with_it(self):
         text, whole = self.folder / "text", self.folder / "whole"

@@ -268,8 +268,8 @@ class HangingDisk : public testing::Test {
  protected:
   HangingDisk() {
     fs::create_directories(hangs_.path() / "step-000000000");
-    const fs::path draft = hangs_.path() / "step-000000000" / "rank-1.safetensors.part";
-    EXPECT_EQ(::mkfifo(draft.c_str(), 0600), 0);
+    const fs::path part = hangs_.path() / "step-000000000" / "rank-1.safetensors";
+    EXPECT_EQ(::mkfifo(part.c_str(), 0600), 0);
   }
   const fs::path& folder_of(const World& world) const {
     return world.rank() == 0 ? healthy_.path() : hangs_.path();

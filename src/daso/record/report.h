@@ -7,7 +7,7 @@
 
 // report.html: one run, or several side by side, as a page that needs nothing but itself. Its
 // figures, bars and tables are text in it; its curves are drawn by a script from a block of JSON.
-// src/cli/report_page.html is its frame, docs/report.md says what it shows.
+// report_page.html is its frame, docs/report.md says what it shows.
 namespace daso {
 
 // The page of these runs. It links to their files as seen from `folder`, where it will lie; empty
