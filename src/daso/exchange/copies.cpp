@@ -22,8 +22,10 @@ at::Tensor digests_by_tensor(const std::vector<FlatSpan>& spans, const FlatPart&
     const std::int64_t from = std::max(spans[i].offset, part.begin);
     const std::int64_t to = std::min(spans[i].offset + spans[i].elements, end);
     if (from >= to) continue;
-    digests[static_cast<std::int64_t>(i)] = digest(part.values.subspan(
-        static_cast<std::size_t>(from - part.begin), static_cast<std::size_t>(to - from)));
+    digests[static_cast<std::int64_t>(i)] =
+        digest(part.values.subspan(static_cast<std::size_t>(from - part.begin),
+                                   static_cast<std::size_t>(to - from)),
+               part.kernels);
   }
   return digests;
 }
@@ -48,8 +50,8 @@ CopyDifference first_difference(const std::vector<FlatSpan>& spans, const at::Te
 
 }  // namespace
 
-std::int64_t digest(std::span<const float> values) {
-  return std::bit_cast<std::int64_t>(digest_of(values));
+std::int64_t digest(std::span<const float> values, const Kernels& kernels) {
+  return std::bit_cast<std::int64_t>(digest_of(values, kernels));
 }
 
 void check_equal_in_node(const World& world, NodeLink& node, const FlatModel& model,
@@ -57,7 +59,7 @@ void check_equal_in_node(const World& world, NodeLink& node, const FlatModel& mo
   if (node.size() == 1) return;
   const Slices by_rank{.slices = node.size()};
   const at::Tensor digests = at::zeros({node.size()}, at::kLong);
-  digests[node.rank()] = digest(floats(parameters));
+  digests[node.rank()] = digest(floats(parameters), kernels_of(parameters));
   node.gather(digests, by_rank, world.limit());
   const auto each = digests.accessor<std::int64_t, 1>();
   bool equal = true;
@@ -66,7 +68,8 @@ void check_equal_in_node(const World& world, NodeLink& node, const FlatModel& mo
   const std::vector<FlatSpan>& spans = model.parameter_spans();
   const at::Tensor by_tensor =
       at::zeros({node.size(), static_cast<std::int64_t>(spans.size())}, at::kLong);
-  by_tensor[node.rank()].copy_(digests_by_tensor(spans, {.values = floats(parameters)}));
+  by_tensor[node.rank()].copy_(
+      digests_by_tensor(spans, {.values = floats(parameters), .kernels = kernels_of(parameters)}));
   node.gather(by_tensor, by_rank, world.limit());
   const CopyDifference difference = first_difference(spans, by_tensor);
   const std::vector<int>& ranks = world.topology().ranks_of(world.node());

@@ -4,6 +4,7 @@
 #include <span>
 
 #include "daso/comm/world.h"
+#include "daso/kernels/kernels.h"
 #include "daso/tensor/flat_model.h"
 
 // Copies of a model that should be equal, and are compared by digests in every exchange: those of
@@ -12,7 +13,7 @@
 namespace daso {
 
 // Of all elements.
-std::int64_t digest(std::span<const float> values);
+std::int64_t digest(std::span<const float> values, const Kernels& kernels);
 
 // Collective over the node: throws Error if the ranks hold different `parameters`, which have the
 // layout of the model.
@@ -23,6 +24,7 @@ void check_equal_in_node(const World& world, NodeLink& node, const FlatModel& mo
 struct FlatPart {
   std::span<const float> values;
   std::int64_t begin = 0;
+  const Kernels& kernels = cpu_kernels();  // of the device where the values lie
 };
 
 // Collective over the peers, once digests of their parts have turned out to differ.

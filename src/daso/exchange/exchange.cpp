@@ -132,7 +132,8 @@ void Exchange::merge(std::int64_t staleness) {
                             .anchor = anchor_of(slice)},
                   .sent = elements(snapshot_, slice),
                   .staleness = staleness,
-                  .nodes = world_.topology().nodes()});
+                  .nodes = world_.topology().nodes(),
+                  .kernels = kernels_of(own_)});
   }
 }
 
@@ -157,7 +158,7 @@ void Exchange::exchange_with_peers(const Role& role) {
 
   std::optional<Span> span(std::in_place, timeline, Track::kExchange, "encode", exchange_);
   header_[0][kFirstBad] = encode_slice(slice);
-  header_[0][kAnchorDigest] = digest(anchor_of(slice));
+  header_[0][kAnchorDigest] = digest(anchor_of(slice), kernels_of(anchor_));
   next_residual_.copy_(residual_);
 
   span.emplace(timeline, Track::kExchange, "send", exchange_);
@@ -191,7 +192,9 @@ std::int64_t Exchange::encode_slice(int slice) {
   const std::span<const float> values = elements(snapshot_, slice);
   const std::span<const float> anchor = anchor_of(slice);
   const Draws draws = draws_of(world_.node(), rows_of(slice).begin);
-  if (encode(options_.wire, values, anchor, encoded(own_, slice), draws)) return kNone;
+  if (encode(options_.wire, values, anchor, encoded(own_, slice), draws, kernels_of(own_))) {
+    return kNone;
+  }
   const auto place = first_non_finite(options_.wire, values, anchor);
   return rows_of(slice).begin * kFlatBlock + static_cast<std::int64_t>(place.value_or(0));
 }
@@ -215,10 +218,11 @@ void Exchange::compare_headers(const Role& role, Pending arriving) {
         name_of(options_.wire)));
   }
   if (equal) return;
-  throw_unequal_anchors(
-      world_, *role.peers.group, model_,
-      {.values = anchor_of(*role.slice), .begin = rows_of(*role.slice).begin * kFlatBlock},
-      exchange_);
+  throw_unequal_anchors(world_, *role.peers.group, model_,
+                        {.values = anchor_of(*role.slice),
+                         .begin = rows_of(*role.slice).begin * kFlatBlock,
+                         .kernels = kernels_of(anchor_)},
+                        exchange_);
 }
 
 // The owner's rule: the mean of the encoded differences, encoded again; what that leaves out is
@@ -237,7 +241,7 @@ void Exchange::average(const Role& role, const Segment& piece, const at::Tensor&
       draws_of(kMeanSender, rows_of(*role.slice).begin + piece.begin +
                                 segment_of(piece.length(), peers.size(), peers.rank()).begin);
   if (daso::average(options_.wire, differences, floats(owned_of(next_residual_, piece)),
-                    bytes(answer), draws)) {
+                    bytes(answer), draws, kernels_of(answer))) {
     return;
   }
   throw Error(fmt::format(

@@ -7,16 +7,18 @@ namespace {
 class Corrected final : public OuterRule {
  public:
   bool needs_sent() const override { return false; }
-  void apply(const Answer& answer) const override { merge_corrected(answer.merge); }
+  void apply(const Answer& answer) const override { merge_corrected(answer.merge, answer.kernels); }
 };
 
 class Paper final : public OuterRule {
  public:
   bool needs_sent() const override { return true; }
   void apply(const Answer& answer) const override {
-    merge_paper(answer.merge, {.sent = answer.sent,
-                               .staleness = static_cast<int>(answer.staleness),
-                               .peers = answer.nodes});
+    merge_paper(answer.merge,
+                {.sent = answer.sent,
+                 .staleness = static_cast<int>(answer.staleness),
+                 .peers = answer.nodes},
+                answer.kernels);
   }
 };
 

@@ -16,6 +16,7 @@ struct Answer {
   std::span<const float> sent;  // the parameters as they were at the start
   std::int64_t staleness = 0;   // the steps since then
   int nodes = 1;                // that took part
+  const Kernels& kernels = cpu_kernels();  // of the device where all of it lies
 };
 
 // The outer rule of a strategy: how parameters and anchor move once the answer of an exchange is

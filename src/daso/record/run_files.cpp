@@ -145,7 +145,7 @@ void RunFiles::put_record(const Progress& now) {
 
 void RunFiles::add_histograms(const FlatModel& model, std::int64_t step) {
   if (!board_) return;
-  const std::span<const float> all = floats(model.parameters());
+  const std::span<const float> all = host_floats(model.parameters());
   try {
     for (const FlatSpan& span : model.parameter_spans()) {
       board_->histogram("parameters/" + span.name, step,
