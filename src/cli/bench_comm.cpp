@@ -14,9 +14,9 @@
 #include "cli/command.h"
 #include "cli/flags.h"
 #include "cli/table.h"
-#include "daso/base/values.h"
 #include "daso/base/error.h"
 #include "daso/base/text.h"
+#include "daso/base/values.h"
 #include "daso/launch/ranks.h"
 
 namespace daso::cli {

@@ -13,9 +13,9 @@
 #include "cli/command.h"
 #include "cli/flags.h"
 #include "cli/table.h"
-#include "daso/base/values.h"
 #include "daso/base/error.h"
 #include "daso/base/seconds.h"
+#include "daso/base/values.h"
 #include "daso/data/image_folder.h"
 #include "daso/data/loader.h"
 

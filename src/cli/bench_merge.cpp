@@ -12,10 +12,10 @@
 #include "bench/copy_speed.h"
 #include "cli/command.h"
 #include "cli/table.h"
-#include "daso/base/values.h"
 #include "daso/base/error.h"
 #include "daso/base/seconds.h"
 #include "daso/base/text.h"
+#include "daso/base/values.h"
 #include "daso/kernels/merge.h"
 #include "daso/kernels/update.h"
 

@@ -3,8 +3,8 @@
 #include <filesystem>
 
 #include "cli/command.h"
-#include "daso/base/values.h"
 #include "daso/base/error.h"
+#include "daso/base/values.h"
 #include "daso/run/saved_model.h"
 #include "daso/tensor/pytorch_file.h"
 #include "daso/tensor/safetensors.h"

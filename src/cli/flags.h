@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "daso/base/values.h"
 #include "daso/base/text.h"
+#include "daso/base/values.h"
 #include "daso/comm/world.h"
 #include "daso/launch/launch_flags.h"
 

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daso/policy/schedule.h"
-
 #include <gtest/gtest.h>
 
 #include "daso/base/error.h"
 #include "daso/policy/cycle.h"
+#include "daso/policy/schedule.h"
 #include "golden_file.h"
 
 namespace daso {

@@ -20,9 +20,8 @@ namespace daso {
 //   a link to a plain file     The same with the file that it means; the link stays.
 //   a pipe, a terminal,        Bytes go straight to it. A named pipe is waited for until somebody
 //   /dev/null, /dev/stdout     reads it.
-//   anything else              A ConfigError: a folder, a socket, a disk, a link that leads
-//   nowhere,
-//                              a file that we may not write.
+//   anything else              A ConfigError: a folder, a socket, a disk, a file that we may not
+//                              write, a link that leads nowhere.
 //
 // A draft that is not published is removed; one that a crash left over is overwritten by the next.
 // All throw Error naming the file and the reason (a full disk); what cannot even be opened is a

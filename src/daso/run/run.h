@@ -17,9 +17,8 @@
 // it is stopped. This folder keeps apart what belongs to it for good and what belongs to the ranks
 // that train it now:
 //
-//   Run         (run.h)          what stays: settings, data, network, optimizer, loss scaler, what
-//   it
-//                                has counted, and the place that it has come to
+//   Run         (run.h)          what stays: settings, data, network, optimizer, loss scaler,
+//                                tally, and the place that it has come to
 //   Session     (session.h)      what is made from one world and ends with it: strategy, shares of
 //                                the data, groups of ranks, control, checkpoint writer, trace,
 //                                times
