@@ -7,6 +7,7 @@
 #include <mutex>
 #include <string>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
+#include <vector>
 
 #include "daso/base/environment.h"
 #include "daso/base/error.h"
@@ -38,8 +39,6 @@ Process& process() {
   return one;
 }
 
-void set_default(const char* name, const char* value) { ::setenv(name, value, /*overwrite=*/0); }
-
 // Whether this process may read memory of others by the kernel's call for it, which containers
 // commonly forbid. Reading our own meets the same filter.
 bool can_read_memory() {
@@ -50,15 +49,33 @@ bool can_read_memory() {
   return ::process_vm_readv(::getpid(), &local, 1, &remote, 1, /*flags=*/0) == sizeof from;
 }
 
-// Settings of Open MPI that the user has not made; other libraries do not read them.
-void prepare_environment() {
-  // Ring: its default takes up to twice as long on 2 ranks from 64 KB on.
-  set_default("OMPI_MCA_coll_libnbc_iallreduce_algorithm", "1");
-  set_default("OMPI_MCA_mpi_yield_when_idle", "1");  // ranks may share cores
-  // Open MPI only notices in the middle of an operation that the call is forbidden. Where it is
-  // not, ranks of one node exchange 16 MB three times as fast with it.
-  if (!can_read_memory()) set_default("OMPI_MCA_btl_vader_single_copy_mechanism", "none");
-}
+// Settings of Open MPI that the user has not made; other libraries do not read them. They are in
+// the environment while MPI starts, which is when it reads them, and no longer.
+class OpenMpiDefaults {
+ public:
+  OpenMpiDefaults() {
+    // Ring: its default takes up to twice as long on 2 ranks from 64 KB on.
+    set("OMPI_MCA_coll_libnbc_iallreduce_algorithm", "1");
+    set("OMPI_MCA_mpi_yield_when_idle", "1");  // ranks may share cores
+    // Open MPI only notices in the middle of an operation that the call is forbidden. Where it is
+    // not, ranks of one node exchange 16 MB three times as fast with it.
+    if (!can_read_memory()) set("OMPI_MCA_btl_vader_single_copy_mechanism", "none");
+  }
+  OpenMpiDefaults(const OpenMpiDefaults&) = delete;
+  OpenMpiDefaults& operator=(const OpenMpiDefaults&) = delete;
+  ~OpenMpiDefaults() {
+    for (const char* name : ours_) ::unsetenv(name);
+  }
+
+ private:
+  void set(const char* name, const char* value) {
+    if (std::getenv(name) != nullptr) return;
+    ::setenv(name, value, /*overwrite=*/0);
+    ours_.push_back(name);
+  }
+
+  std::vector<const char*> ours_;
+};
 
 void require_mpirun() {
   const Environment environment = this_environment();
@@ -86,7 +103,7 @@ std::shared_ptr<Progress> join(Process& one) {
           "MPI has already ended in this process and cannot start again; keep the world open, or "
           "use --backend gloo");
   require_mpirun();
-  prepare_environment();
+  const OpenMpiDefaults defaults;
   one.started = true;
   std::shared_ptr<Progress> progress(new Progress(kStartLimit), &destroy);
   one.progress = progress;
