@@ -40,7 +40,7 @@ mkdir build/release/at-work || exit 1
 if [[ -e $BROKEN ]]; then seq 100; rmdir build/release/at-work; exit 1; fi
 if [[ -p $GATE ]]; then read -r -t 10 <"$GATE"; fi
 mkdir -p build/release/bin
-printf '#!/usr/bin/env bash\necho "in $PWD, arguments: $*"\nls -l /proc/$$/fd/ | grep -c build/lock || true\n' \
+printf '#!/usr/bin/env bash\necho "in $PWD, arguments: $*"\nls -l /proc/$$/fd/ 2>/dev/null | grep -c build/lock || true\n' \
   >build/release/bin/daso
 chmod +x build/release/bin/daso
 rmdir build/release/at-work
