@@ -18,6 +18,18 @@ struct Score {
   double accuracy = 0;  // 0 ... 1
 };
 
+// Of numbers that come one by one.
+struct RunningMean {
+  double sum = 0;
+  std::int64_t number = 0;
+
+  void add(double value) {
+    sum += value;
+    ++number;
+  }
+  double value() const { return number == 0 ? 0 : sum / static_cast<double>(number); }
+};
+
 // What is known of a run after a step, on the rank that asks. record/metrics.h names what is
 // recorded of it.
 struct Progress {

@@ -10,18 +10,6 @@
 namespace daso {
 namespace {
 
-// Of numbers that come one by one.
-struct RunningMean {
-  double sum = 0;
-  std::int64_t number = 0;
-
-  void add(double value) {
-    sum += value;
-    ++number;
-  }
-  double value() const { return number == 0 ? 0 : sum / static_cast<double>(number); }
-};
-
 void make_folder(const std::filesystem::path& folder) {
   std::error_code failed;
   std::filesystem::create_directories(folder, failed);

@@ -8,17 +8,6 @@
 
 namespace daso {
 
-struct Mean {
-  double sum = 0;
-  std::int64_t number = 0;
-
-  void add(double value) {
-    sum += value;
-    ++number;
-  }
-  double value() const { return number == 0 ? 0 : sum / static_cast<double>(number); }
-};
-
 // What one rank counts from a run's beginning to its end, however often it is stopped.
 struct Tally {
   EpochLoss loss;             // of the epoch under way
@@ -26,7 +15,7 @@ struct Tally {
   Score score;                // after it
   double best_accuracy = -1;  // of all epochs
   std::int64_t exchanges = 0;
-  Mean staleness;
+  RunningMean staleness;
   RateFactor rate;                 // by which the learning rate has fallen
   std::int64_t skipped_steps = 0;  // by loss scaling
 
