@@ -3,11 +3,12 @@
 #
 # Tests ./daso on a copy of it, with stand-ins for all that takes long or changes the machine: cmake,
 # ninja, the compiler's search for headers, apt-get, and the user that we are. No build, no network.
-#   front_door_test.sh SCRATCH_DIR
+#   front_door_test.sh SCRATCH_DIR PROGRAM
 # shellcheck disable=SC2016  # the stand-ins expand their own variables
 set -euo pipefail
 source_root=$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/..
 scratch=$1
+program=$2
 failures=0
 
 # --- the stage: a copy of the front door, and the stand-ins in bin/ ---
@@ -16,7 +17,7 @@ repo="$scratch/a repository"
 bin=$scratch/bin
 rm -rf "$scratch"
 mkdir -p "$repo" "$bin" "$scratch/another folder" "$scratch/torch/lib" "$scratch/old/torch/lib"
-cp -r "$source_root"/{daso,tools,requirements.txt,CMakePresets.json} "$repo"
+cp -r "$source_root"/{daso,tools,requirements.txt,CMakeLists.txt,CMakePresets.json} "$repo"
 touch "$scratch"/{torch,old/torch}/lib/libtorch_cpu.so
 echo "__version__ = '2.11.0+cpu'" >"$scratch/torch/version.py"
 echo "__version__ = '1.13.0'" >"$scratch/old/torch/version.py"
@@ -27,18 +28,18 @@ stand_in() { { echo '#!/usr/bin/env bash'; cat; } >"$bin/$1" && chmod +x "$bin/$
 stand_in cmake <<'END'
 if [[ $1 == --version ]]; then echo "cmake version 3.31.0"; exit; fi
 echo "cmake $*" >>"$CALLS"
+if [[ $1 == --install ]]; then exit; fi
 mkdir -p build/release && touch build/release/build.ninja
+echo "CMAKE_HOME_DIRECTORY:INTERNAL=$PWD" >build/release/CMakeCache.txt
 END
 # Fails if another one is at work in the same folder. What it builds prints what it was given.
 stand_in ninja <<'END'
-if [[ "$*" == *" -n"* ]]; then
-  if [[ -e build/release/bin/daso ]]; then echo "ninja: no work to do."; fi
-  exit
-fi
+if [[ -e build/release/bin/daso ]]; then echo "ninja: no work to do."; exit; fi
 echo "ninja $*" >>"$CALLS"
+echo "[1/4] one"
 mkdir build/release/at-work || exit 1
 if [[ -e $BROKEN ]]; then seq 100; rmdir build/release/at-work; exit 1; fi
-if [[ -p $GATE ]]; then read -r -t 10 <"$GATE"; fi
+if [[ -p $GATE ]]; then read -r -t 20 <"$GATE"; fi
 mkdir -p build/release/bin
 printf '#!/usr/bin/env bash\necho "in $PWD, arguments: $*"\nls -l /proc/$$/fd/ 2>/dev/null | grep -c build/lock || true\n' \
   >build/release/bin/daso
@@ -51,7 +52,7 @@ stand_in c++ <<<'if [[ -s $ABSENT ]] && grep -qF -f "$ABSENT"; then exit 1; fi'
 stand_in id <<<'echo "$WHO"'
 stand_in unshare <<<'if [[ -n ${CAGED:-} ]]; then echo "unshare: not permitted" >&2; exit 1; fi'
 stand_in apt-get <<<'echo "apt-get $*" >>"$CALLS"; if [[ $1 == install ]]; then : >"$ABSENT"; fi'
-for program in mpicxx mpirun ccache ip iptables tc; do stand_in "$program" <<<':'; done
+for name in mpicxx mpirun ccache ip iptables tc; do stand_in "$name" <<<':'; done
 
 export CALLS=$scratch/calls ABSENT=$scratch/absent GATE=$scratch/gate BROKEN=$scratch/broken
 export WHO=1000 DASO_TORCH=$scratch/torch PATH=$bin:$PATH
@@ -80,10 +81,10 @@ expect() {  # expect WHAT ACTUAL PATTERN
   failures=$((failures + 1))
 }
 
-await() {  # await PATTERN FILE: until a line of the file matches, 10 s at most
+await() {  # await PATTERN FILE: until a line of the file matches, 15 s at most
   local tries
-  for tries in {1..500}; do
-    if grep -q "$1" "$2"; then return; fi
+  for tries in {1..750}; do
+    if tr '\r' '\n' <"$2" | grep -q "$1"; then return; fi
     sleep 0.02
   done
   echo "FAILED in ${FUNCNAME[1]}: no '$1' in $2 after $tries looks"
@@ -97,7 +98,8 @@ first_call_builds_and_the_next_is_silent() {
   run "$repo/daso" doctor --json
   expect code "$code" 0
   expect output "$output" "in *, arguments: doctor --json"$'\n'0
-  expect errors "$errors" "[[]build] configuring release"$'\n'"[[]build] release"
+  expect errors "$errors" ""  # all of it took less than a second
+  expect "what was built" "$(grep ^ninja "$CALLS")" "ninja -C build/release -j [0-9]* daso_cli"
   expect "cmake's arguments" "$(grep -c -- "-DDASO_TORCH_DIR:PATH=$scratch/torch" "$CALLS")" 1
   : >"$CALLS"
   local start=${EPOCHREALTIME/./}
@@ -134,21 +136,142 @@ help_comes_without_a_build() {
     expect errors "$errors" ""
   done
   expect calls "$(cat "$CALLS")" ""
+  run "$repo/daso" train --help
+  expect code "$code" 0
+  expect output "$output" "The front door.*./daso ARGS...*"
+  expect errors "$errors" "*once it is built*docs/settings.md*"
+  run "$repo/daso" --version
+  expect output "$output" "daso [0-9]*.[0-9]*.[0-9]*, not built yet"
+  run "$repo/daso" trian
+  expect code "$code" 2
+  expect errors "$errors" "daso: there is no command 'trian'; commands: bench *train*"
+  expect calls "$(cat "$CALLS")" ""
   expect build "$(ls -d "$repo/build" 2>/dev/null)" ""
   run "$repo/daso" build
   run "$repo/daso" help
   expect "output of the program" "$output" "in *, arguments: --help"$'\n'0
 }
 
+# The list in ./daso is the program's own.
+all_commands_of_the_program_are_known() {
+  local listed
+  listed=$("$program" --help | sed -n '/^Subcommands:/,$s/^  \([a-z]\{2,\}\) .*/\1/p' | sort | paste -sd ' ')
+  expect "commands in ./daso" "$(sed -n "s/^commands=' \(.*\) '$/\1/p" "$source_root/daso")" "$listed"
+}
+
+a_long_build_tells_how_far_it_is() {
+  fresh
+  mkfifo "$GATE"
+  : >"$scratch/plain"
+  "$repo/daso" top >/dev/null 2>"$scratch/plain" &
+  local one=$!
+  exec 8<>"$GATE"
+  await '^\[build\] release: 1 of 4, about 0:[0-9]* left$' "$scratch/plain"
+  echo go >&8
+  wait "$one"
+  expect "the first line" "$(head -n 1 "$scratch/plain")" "[[]build] release"
+  expect "the last line" "$(tail -n 1 "$scratch/plain")" "[[]build] release: done in 0:*"
+  rm -rf "$repo/build"
+  : >"$scratch/terminal"
+  script -qefc "'$repo/daso' top" /dev/null </dev/null >"$scratch/terminal" 2>&1 &
+  one=$!
+  await '^\[build\] release: 1 of 4' "$scratch/terminal"
+  echo go >&8
+  wait "$one"
+  exec 8>&-
+  expect "a line that changes" "$(cat "$scratch/terminal")" *$'\r'"[[]build] release: 1 of 4"*$'\e[K'*
+}
+
+interrupting_a_build_is_no_failure() {
+  fresh
+  mkfifo "$GATE"
+  exec 8<>"$GATE"
+  # As a terminal does: to all processes of the group, none of which ignores it.
+  run python3 - "$repo/daso" "$CALLS" <<'END'
+import os, signal, subprocess, sys, time
+child = subprocess.Popen([sys.argv[1], "doctor"], start_new_session=True,
+                         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler))
+limit = time.monotonic() + 20
+while "ninja" not in open(sys.argv[2]).read() and time.monotonic() < limit:
+    time.sleep(0.02)
+os.killpg(child.pid, signal.SIGINT)
+sys.exit(child.wait(timeout=20))
+END
+  exec 8>&-
+  expect code "$code" 130
+  expect errors "$errors" "*daso: interrupted; the next call goes on from here"
+  expect "no log" "$(grep -c failed "$scratch/errors")" 0
+  rm -rf "$GATE" "$repo/build/release/at-work"
+  run "$repo/daso" doctor
+  expect "code of the next call" "$code" 0
+}
+
+a_moved_checkout_is_built_anew() {
+  fresh
+  run "$repo/daso" doctor
+  mv "$repo" "$scratch/moved"
+  run "$scratch/moved/daso" doctor
+  expect code "$code" 0
+  expect configurations "$(grep -c "^cmake --preset" "$CALLS")" 2
+  mv "$scratch/moved" "$repo"
+}
+
+a_path_that_cannot_be_built_in_is_refused() {
+  fresh
+  local name
+  for name in 'a;b' 'a#b' 'a\b' 'a$b' 'a"b'; do
+    mkdir -p "$scratch/$name"
+    cp -r "$repo"/. "$scratch/$name"
+    run "$scratch/$name/daso" doctor
+    expect code "$code" 2
+    expect errors "$errors" "daso: the path of this folder, *, holds a character that * take (?): *"
+  done
+  expect calls "$(cat "$CALLS")" ""
+}
+
+other_environments_change_nothing_of_a_build() {
+  fresh
+  run "$repo/daso" doctor
+  : >"$CALLS"
+  local elsewhere=$scratch/elsewhere
+  mkdir -p "$elsewhere/bin" "$elsewhere/torch/lib"
+  touch "$elsewhere/torch/lib/libtorch_cpu.so"
+  echo "__version__ = '2.11.0'" >"$elsewhere/torch/version.py"
+  printf '#!/bin/sh\necho %s/torch\n' "$elsewhere" >"$elsewhere/bin/python3"
+  for name in cmake ninja; do cp "$bin/$name" "$elsewhere/bin"; done
+  chmod +x "$elsewhere"/bin/*
+  # An environment that is activated, a python3 that comes first, and no DASO_TORCH any more.
+  VIRTUAL_ENV=$elsewhere PATH=$elsewhere/bin:$PATH run env -u DASO_TORCH "$repo/daso" doctor
+  expect code "$code" 0
+  expect errors "$errors" ""
+  expect calls "$(cat "$CALLS")" ""
+  expect "no set-up of .venv" "$(ls -d "$repo/.venv" 2>/dev/null)" ""
+  DASO_TORCH=$elsewhere/torch run "$repo/daso" doctor
+  expect "configured for what is asked for" "$(grep -c "DASO_TORCH_DIR:PATH=$elsewhere/torch" "$CALLS")" 1
+}
+
+install_builds_the_program_and_lays_it_down() {
+  fresh
+  cd "$scratch"
+  run "$repo/daso" install --prefix "here it is"
+  expect code "$code" 0
+  expect errors "$errors" "*$scratch/here it is/bin/daso doctor*$scratch/torch"
+  expect "what was built" "$(grep ^ninja "$CALLS")" "*daso_cli"
+  expect "what was installed" "$(grep -- --install "$CALLS")" "cmake --install build/release --prefix $scratch/here it is"
+  run "$repo/daso" install
+  expect code "$code" 2
+  expect errors "$errors" "daso: install takes --prefix DIR, got: nothing"
+}
+
 two_calls_at_once_build_one_after_the_other() {
   fresh
   mkfifo "$GATE"
-  "$repo/daso" one >"$scratch/one" 2>&1 &
+  "$repo/daso" top >"$scratch/one" 2>&1 &
   local one=$!
   exec 8<>"$GATE"
   await ^ninja "$CALLS"  # the first is inside its build
   : >"$scratch/two"
-  "$repo/daso" two >"$scratch/two" 2>&1 &
+  "$repo/daso" doctor two >"$scratch/two" 2>&1 &
   local two=$!
   await waiting "$scratch/two"
   echo go >&8
@@ -157,7 +280,7 @@ two_calls_at_once_build_one_after_the_other() {
   wait "$two" && codes+=ok
   exec 8>&-
   expect codes "$codes" okok
-  expect "the second" "$(cat "$scratch/two")" "[[]setup] waiting for another*arguments: two"$'\n'0
+  expect "the second" "$(cat "$scratch/two")" "[[]setup] waiting for another*arguments: doctor two"$'\n'0
   expect "builds" "$(grep -c ^ninja "$CALLS")" 1
 }
 
@@ -220,6 +343,14 @@ what_another_user_has_built_is_refused() {
     expect calls "$(cat "$CALLS")" ""
   fi
   chmod u+w "$repo/build"
+  fresh
+  chmod a-w "$repo"
+  if ((EUID == 0)) && "${as[@]}" test -r "$repo/daso"; then
+    run "${as[@]}" "$repo/daso" doctor
+    expect code "$code" 2
+    expect errors "$errors" "daso: you may not write to $repo, *./daso install --prefix DIR"
+  fi
+  chmod u+w "$repo"
 }
 
 missing_packages_are_left_to_the_user() {
@@ -248,7 +379,7 @@ missing_packages_are_installed_by_root() {
   echo benchmark/benchmark.h >"$ABSENT"
   WHO=0 run "$repo/daso" doctor
   expect code "$code" 0
-  expect errors "$errors" "[[]setup] Debian packages: libbenchmark-dev"$'\n'"[[]build]*"
+  expect errors "$errors" ""
   expect installs "$(grep "^apt-get install" "$CALLS")" "apt-get install *--no-install-recommends* libbenchmark-dev"
 }
 
@@ -257,11 +388,15 @@ test_chooses_labels() {
   run "$repo/daso" test -R Pending
   expect code "$code" 0
   expect output "$output" "ctest --test-dir $repo/build/release *-L ^(unit|process)$ -R Pending"
-  expect errors "$errors" "[[]test] without the tests on network namespaces: they take root"$'\n'*
+  expect errors "$errors" "[[]test] without the tests on network namespaces: they take root"
   WHO=0 CTEST_RESULT=8 run "$repo/daso" test
   expect code "$code" 1
   expect output "$output" "*-L ^(unit|process|netns)$"
-  expect errors "$errors" "[[]build]*"  # another user is another set-up; nothing is left out
+  expect errors "$errors" "daso: tests failed in: release"  # nothing is left out
+  run "$repo/daso" test --launchers
+  expect output "$output" "*-L ^(launchers)$"
+  run "$repo/daso" test --all
+  expect output "$output" "*-L ^(unit|process|slow|launchers)[$]"*
   WHO=0 CAGED=yes run "$repo/daso" test
   expect code "$code" 0
   expect output "$output" "*-L ^(unit|process)$"
@@ -280,7 +415,10 @@ wrong_arguments_are_refused() {
   expect code "$code" 2
 }
 
-for test in first_call_builds_and_the_next_is_silent \
+for test in all_commands_of_the_program_are_known first_call_builds_and_the_next_is_silent \
+  a_long_build_tells_how_far_it_is interrupting_a_build_is_no_failure \
+  a_moved_checkout_is_built_anew a_path_that_cannot_be_built_in_is_refused \
+  other_environments_change_nothing_of_a_build install_builds_the_program_and_lays_it_down \
   arguments_and_folder_reach_the_program_through_a_link help_comes_without_a_build \
   two_calls_at_once_build_one_after_the_other \
   failed_build_shows_the_end_of_its_log wrong_torch_is_refused \

@@ -1,8 +1,8 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Configures and builds a preset. Sourced by ./daso, which describes stage, say and refuse; called in
-# the root, under the lock, after set-up.
+# Configures, builds and installs. Sourced by ./daso; what is not a verb is called in the root, under
+# the lock, after set-up.
 
 presets() { sed -n 's/.*"configurePreset": "\([a-z]*\)".*/\1/p' "$root/CMakePresets.json"; }
 
@@ -29,17 +29,51 @@ job_count() {
 # Ninja runs CMake again by itself when a CMake file changed; what it cannot see is a new set-up.
 configure() {
   local preset=$1
-  local ninja_file=build/$preset/build.ninja
-  if [[ -e $ninja_file && ! build/setup -nt $ninja_file ]]; then return; fi
+  local folder=build/$preset
+  forget_moved "$folder"
+  if [[ -e $folder/build.ninja && ! build/setup -nt $folder/build.ninja &&
+    ! build/missing-packages -nt $folder/build.ninja ]]; then return; fi
   stage "[build] configuring $preset" "configure-$preset" "$cmake" --preset "$preset" \
     "-DCMAKE_MAKE_PROGRAM:FILEPATH=$ninja" "-DDASO_TORCH_DIR:PATH=$torch_dir"
 }
 
+# CMake does not build in a folder that was made under another name of this checkout.
+forget_moved() {
+  local cache=$1/CMakeCache.txt made
+  if [[ ! -e $cache ]]; then return; fi
+  made=$(sed -n 's/^CMAKE_HOME_DIRECTORY:INTERNAL=//p' "$cache")
+  if [[ $made == "$root" ]]; then return; fi
+  say "[build] this folder was $made when $1 was built: building anew"
+  rm -rf "$1"
+}
+
+# build PRESET [TARGETS...]: all targets where none is named.
 build() {
-  local preset=$1 jobs plan
+  local preset=$1 jobs
+  shift
   jobs=$(job_count)
   configure "$preset"
-  plan=$("$ninja" -C "build/$preset" -n 2>&1) || true  # a real error comes again, in the stage
-  if [[ $plan == *"no work to do"* ]]; then return; fi
-  stage "[build] $preset" "build-$preset" "$ninja" -C "build/$preset" -j "$jobs"
+  NINJA_STATUS='[%f/%t] ' stage "[build] $preset" "build-$preset" \
+    "$ninja" -C "build/$preset" -j "$jobs" "$@"
+}
+
+# What train, doctor and the others need: neither tests nor benchmarks nor examples.
+build_program() { build release daso_cli; }
+
+verb_install() {
+  [[ $# == 2 && $1 == --prefix && -n $2 ]] || [[ $# == 1 && $1 == --prefix=?* ]] ||
+    refuse "install takes --prefix DIR, got: ${*:-nothing}"
+  local folder=${2:-${1#--prefix=}}
+  folder=$(cd "$caller" && realpath -ms -- "$folder")
+  prepare install_to "$folder"
+  say "daso: installed; try $folder/bin/daso doctor. It uses the PyTorch that it was built with:" \
+    "$(sed -n 1p "$root/build/setup")"
+}
+
+install_to() {
+  if ! mkdir -p -- "$1" 2>/dev/null || [[ ! -w $1 ]]; then
+    refuse "--prefix $1: you may not write there"
+  fi
+  build_program
+  stage "[install] $1" install "$cmake" --install build/release --prefix "$1"
 }

@@ -1,11 +1,13 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# What the build needs from outside: Debian packages, PyTorch, CMake and Ninja. Sourced by ./daso,
-# which describes stage, say and refuse. setup() gives
+# What the build needs from outside: Debian packages, PyTorch, CMake and Ninja. Sourced by ./daso.
+# setup() gives
 #   torch_dir     the folder of the PyTorch package
 #   cmake, ninja  the programs
-# and keeps them in build/setup, so that the next call has nothing to look for.
+# and keeps them in build/setup, so that the next call has nothing to look for. What was found once
+# is used until it is gone or DASO_TORCH names another: the environment of a single call, such as an
+# active virtual environment, changes nothing of a build that is there.
 
 # Needed or not, the package, the header or program that shows it is there, and what it is for.
 # What counts is the header or program: it may come from elsewhere than Debian.
@@ -33,6 +35,7 @@ END
 
 setup() {
   local key
+  read_setup
   key=$(setup_key)
   if setup_is_current "$key"; then return; fi
   find_torch
@@ -40,29 +43,37 @@ setup() {
   check_python
   install_packages
   if [[ -z $cmake ]]; then install_python_packages; fi
-  printf '%s\n' "$key" "$torch_dir" "$cmake" "$ninja" >build/setup.draft
-  mv build/setup.draft build/setup
+  printf '%s\n' "$torch_dir" "$cmake" "$ninja" | keep build/setup
+  keep build/setup-key <<<"$key"
 }
 
-# Everything that set-up depends on. Costs a few milliseconds: this runs at every call.
+# What a set-up was made for. Costs a few milliseconds: this runs at every call.
 setup_key() {
   { cat requirements.txt tools/setup.sh
-    printf '%s\n' "$root" "$(id -u)" "$(command -v python3)" "$(asked_torch)" \
-      "${VIRTUAL_ENV:-}" "${CONDA_PREFIX:-}"
+    printf '%s\n' "$(id -u)" "$(asked_torch)"
   } | cksum
 }
 
-# True when the last set-up still holds; gives its results.
+# True when the last set-up still holds.
 setup_is_current() {
-  if [[ ! -e build/setup ]]; then return 1; fi
-  read_setup
-  [[ $recorded_key == "$1" && -e $torch_dir/lib/libtorch_cpu.so && -x $cmake && -x $ninja ]] &&
+  [[ -e build/setup-key && $(<build/setup-key) == "$1" ]] &&
+    [[ -e $torch_dir/lib/libtorch_cpu.so && -x $cmake && -x $ninja ]] &&
     # Somebody may have installed by hand what was missing.
     { [[ ! -s build/missing-packages ]] || missing optional | cmp -s - build/missing-packages; }
 }
 
+# The results of the last set-up; empty where there was none.
 read_setup() {
-  { read -r recorded_key; read -r torch_dir; read -r cmake; read -r ninja; } <"$root/build/setup"
+  torch_dir='' cmake='' ninja=''
+  if [[ ! -e $root/build/setup ]]; then return; fi
+  { read -r torch_dir; read -r cmake; read -r ninja; } <"$root/build/setup"
+}
+
+# keep FILE: standard input becomes what the file holds. An equal file keeps its time, by which
+# configure knows whether there is anything new.
+keep() {
+  cat >"$1.draft"
+  if cmp -s "$1.draft" "$1"; then rm "$1.draft"; else mv "$1.draft" "$1"; fi
 }
 
 # --- Debian packages ---
@@ -98,7 +109,7 @@ install_packages() {
     say "[setup] Debian packages are missing; to install them: sudo apt-get install ${all[*]}"
     if ((${#required[@]} > 0)); then refuse "cannot build without ${required[*]}"; fi
   fi
-  missing optional >build/missing-packages  # read by daso doctor
+  missing optional | keep build/missing-packages  # read by daso doctor
   if [[ -s build/missing-packages ]]; then
     say "[setup] going on without $(cut -d ' ' -f 1 build/missing-packages | paste -sd ' ')"
   fi
@@ -128,11 +139,13 @@ torch_version_of() {  # the version of the PyTorch package in folder $1; nothing
   fi
 }
 
+in_venv() { [[ $1 == "$root"/.venv/* ]]; }
+
 torch_fits() { [[ $(torch_version_of "$1") =~ ^"$torch_version"(\+|$) ]]; }
 
-# Sets torch_dir to the PyTorch asked for or active; to nothing if .venv is to hold it.
+# Sets torch_dir to the PyTorch asked for, used before or active; to nothing if .venv is to hold it.
 find_torch() {
-  local folder python
+  local folder python before=$torch_dir
   torch_version=$(sed -n 's/^torch==//p' requirements.txt)
   command -v python3 >/dev/null || refuse "there is no python3 on PATH: install it"
   torch_dir=''
@@ -140,10 +153,15 @@ find_torch() {
     find_asked_torch "$(asked_torch)"
     return
   fi
+  if torch_fits "$before"; then
+    if ! in_venv "$before"; then torch_dir=$before; fi
+    return
+  fi
   for python in "${VIRTUAL_ENV:-/none}/bin/python3" "${CONDA_PREFIX:-/none}/bin/python3" python3; do
     folder=$("$python" -c 'import importlib.util as util
 print(util.find_spec("torch").submodule_search_locations[0])' 2>/dev/null) || continue
-    if torch_fits "$folder" && [[ $folder != "$root"/.venv/* ]]; then
+    if torch_fits "$folder" && ! in_venv "$folder"; then
+      say "[setup] using the PyTorch that is active, in $folder"
       torch_dir=$folder
       return
     fi
@@ -166,8 +184,9 @@ find_asked_torch() {
     "holds it, or unset DASO_TORCH and ./daso installs it."
 }
 
-# Sets cmake and ninja to those on PATH where .venv is not needed for PyTorch, else to nothing yet.
+# Where .venv is not needed for PyTorch: cmake and ninja used before, or on PATH; else nothing yet.
 find_tools() {
+  if [[ -n $torch_dir && -x $cmake && -x $ninja ]] && ! in_venv "$ninja"; then return; fi
   cmake=''
   ninja=''
   if [[ -n $torch_dir ]] && cmake_on_path_fits && command -v ninja >/dev/null; then

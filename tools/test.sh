@@ -43,16 +43,24 @@ why_no_namespaces() {
 
 verb_test() {
   local all='' failed='' labels='unit|process' why
-  if [[ ${1:-} == --all ]]; then
-    all=yes
-    labels+='|slow'
-    shift
-  fi
-  why=$(why_no_namespaces)
-  if [[ -z $why ]]; then
-    labels+='|netns'
-  else
-    say "[test] without the tests on network namespaces: $why"
+  case ${1:-} in
+    --all)
+      all=yes
+      labels+='|slow|launchers'
+      shift
+      ;;
+    --launchers)  # each of these says why it is skipped, where it cannot be run
+      labels=launchers
+      shift
+      ;;
+  esac
+  if [[ $labels != launchers ]]; then
+    why=$(why_no_namespaces)
+    if [[ -z $why ]]; then
+      labels+='|netns'
+    else
+      say "[test] without the tests on network namespaces: $why"
+    fi
   fi
 
   prepare build release

@@ -33,10 +33,11 @@ std::vector<Command> add_commands(CLI::App& app) {
   app.require_subcommand(0, 1);
   app.footer(
       "From the root of the source tree the script ./daso builds what changed, runs this program,\n"
-      "and has three verbs of its own:\n"
-      "  ./daso test [--all]    run the tests; --all: slow ones and sanitizers as well\n"
-      "  ./daso lint [--all]    look at the changed files, or at all\n"
-      "  ./daso build [PRESET]  only build: release, dev, asan or tsan");
+      "and has four verbs of its own:\n"
+      "  ./daso build [PRESET]        build all, the tests too: release, dev, asan or tsan\n"
+      "  ./daso test [--all]          run the tests; --all: slow ones and sanitizers as well\n"
+      "  ./daso install --prefix DIR  put program, library and headers into a folder\n"
+      "  ./daso lint [--all]          look at the changed files, or at all");
   CLI::App* bench = app.add_subcommand("bench", "Measure: comm, overlap, merge, step, loader");
   bench->require_subcommand(0, 1);
   bench->footer("docs/measuring.md defines every number.");
