@@ -12,7 +12,7 @@
 // ranks, devices or time, and that are equal on all ranks since all compute them from the same
 // input. A RunPlan lists the steps of a run. A Schedule says which phase an epoch belongs to and
 // how often it exchanges. A Cycle, below, combines both into a Plan: what is due after a step
-// (steps 4 and 5 of algorithm.md 3). Strategies carry plans out, the simulator and `daso schedule`
+// (lines 4 and 5 of algorithm.md 3). Strategies carry plans out, the simulator and `daso schedule`
 // count them. ExchangeOptions say what travels, a Preset what a run does where nobody says
 // otherwise.
 namespace daso {

@@ -8,7 +8,7 @@
 namespace daso {
 namespace {
 
-// Parameters are exchanged in the background and merged late (algorithm.md 3, steps 4 and 5).
+// Parameters are exchanged in the background and merged late (algorithm.md 3, lines 4 and 5).
 class Daso final : public Strategy {
  public:
   explicit Daso(const StrategySetup& setup)
