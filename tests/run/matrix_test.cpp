@@ -235,9 +235,9 @@ std::string page() {
   return fmt::format(
       "# Combinations\n\n"
       "Each *yes* was run: two epochs on three ranks of two nodes, and again from a checkpoint in "
-      "the middle of\nthe second epoch, which ended with the same bytes. Numbers are refusals, "
-      "with "
-      "the reason that `daso train` gives.\nThe page is made by `tests/train/matrix_test.cpp`.\n\n"
+      "the middle of\nthe second epoch, which ended with the same bytes. A number means that `daso "
+      "train` refuses the combination, for\nthe reason listed below. `tests/run/matrix_test.cpp` "
+      "generates this page.\n\n"
       "| | {} |\n|---|{}\n{}\n{}",
       join(strategy_names(), " | "), "---|---|---|---|---|", table, reasons.list());
 }
