@@ -14,6 +14,7 @@
 #include "cli/table.h"
 #include "cli/train_flags.h"
 #include "daso/base/error.h"
+#include "daso/base/paths.h"
 #include "daso/base/text.h"
 #include "daso/base/values.h"
 #include "daso/launch/ranks.h"
@@ -68,7 +69,7 @@ void validate(const BenchStepOptions& options) {
           "--exchange sharded, or --wire fp32",
           name_of(preset.exchange.wire));
   const std::filesystem::path folder = std::filesystem::path(options.trace).parent_path();
-  require(folder.empty() || std::filesystem::is_directory(folder),
+  require(folder.empty() || is_folder(folder),
           "--trace {}: there is no folder {}; make it, or name another", options.trace,
           folder.string());
 }

@@ -11,6 +11,7 @@
 #include "cli/table.h"
 #include "cli/train_report.h"
 #include "daso/base/error.h"
+#include "daso/base/paths.h"
 #include "daso/base/text.h"
 #include "daso/run/session.h"
 
@@ -187,7 +188,7 @@ void validate(const CompareOptions& options) {
       !options.target_accuracy || (*options.target_accuracy > 0 && *options.target_accuracy <= 1),
       "--target-accuracy lies between 0 and 1, got {}", options.target_accuracy.value_or(0));
   for (const Candidate& one : options.candidates) validate(options_of(one, options.job));
-  require(options.job.out.empty() || !fs::exists(options.job.out / "compare.json"),
+  require(options.job.out.empty() || !is_there(options.job.out / "compare.json"),
           "--out {} holds a comparison already: give another folder", options.job.out.string());
 }
 

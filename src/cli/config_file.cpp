@@ -3,9 +3,9 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <filesystem>
 
 #include "daso/base/error.h"
+#include "daso/base/paths.h"
 #include "daso/base/text.h"
 #include "daso/base/toml.h"
 
@@ -71,7 +71,7 @@ void apply(CLI::Option& option, const TomlEntry& entry, const std::string& path)
 }  // namespace
 
 std::optional<std::string> configured(const std::string& path, const std::string& key) {
-  if (!std::filesystem::is_regular_file(path)) return std::nullopt;
+  if (!is_there(path)) return std::nullopt;
   for (const TomlEntry& entry : read_toml(path)) {
     if (entry.key == key && entry.values.size() == 1) return entry.values[0];
   }
@@ -80,7 +80,7 @@ std::optional<std::string> configured(const std::string& path, const std::string
 
 void apply_config_file(CLI::App& app, const std::string& path,
                        const std::vector<std::string>& except) {
-  require(std::filesystem::is_regular_file(path), "--config: there is no file '{}'", path);
+  require(is_there(path), "--config: there is no file '{}'", path);
   for (const TomlEntry& entry : read_toml(path)) {
     CLI::Option& option = option_of(app, entry, path);
     const bool replaced = std::find(except.begin(), except.end(), entry.key) != except.end();

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <CLI/CLI.hpp>
-#include <filesystem>
 
 #include "cli/command.h"
 #include "daso/base/error.h"
+#include "daso/base/paths.h"
 #include "daso/base/values.h"
 #include "daso/run/saved_model.h"
 #include "daso/tensor/pytorch_file.h"
@@ -20,8 +20,7 @@ struct ExportOptions {
 };
 
 int act(const ExportOptions& options) {
-  require(!std::filesystem::is_directory(options.to),
-          "--to {}: is a folder; name the file to write", options.to);
+  require(!is_folder(options.to), "--to {}: is a folder; name the file to write", options.to);
   const SavedModel saved = load_saved(options.run, options.choice);
   if (options.format == "pytorch") {
     write_pytorch(options.to, saved.tensors);

@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "daso/base/error.h"
+#include "daso/base/paths.h"
 #include "daso/base/text.h"
 #include "daso/base/version.h"
 
@@ -58,9 +59,7 @@ bool driver_loads() {
 int device_files() {
   constexpr std::string_view kName = "nvidia";
   int files = 0;
-  std::error_code ignored;
-  for (const fs::directory_entry& entry : fs::directory_iterator("/dev", ignored)) {
-    const std::string name = entry.path().filename().string();
+  for (const std::string& name : names_in("/dev")) {
     if (name.starts_with(kName) && parse_integer(name.substr(kName.size()))) ++files;
   }
   return files;
@@ -89,10 +88,11 @@ Memory this_memory() {
 
 Gpus these_gpus() {
   Gpus gpus;
-  std::error_code ignored;
-  for (const fs::directory_entry& entry :
-       fs::directory_iterator("/proc/driver/nvidia/gpus", ignored)) {
-    gpus.models.push_back(value_of(read(entry.path() / "information"), "Model", ':'));
+  const fs::path driver = "/proc/driver/nvidia/gpus";
+  if (is_folder(driver)) {
+    for (const std::string& name : names_in(driver)) {
+      gpus.models.push_back(value_of(read(driver / name / "information"), "Model", ':'));
+    }
   }
   const int files = device_files();
   const bool loads = driver_loads();
@@ -121,7 +121,7 @@ std::vector<MissingPackage> parse_missing_packages(const std::string& text) {
 
 std::vector<MissingPackage> missing_packages() {
   // build/release/bin/daso lies beside build/missing-packages.
-  const fs::path program = fs::read_symlink("/proc/self/exe");
+  const fs::path program = own_program();
   const fs::path build = program.parent_path().parent_path().parent_path();
   return parse_missing_packages(read(build / "missing-packages"));
 }

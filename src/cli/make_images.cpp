@@ -9,13 +9,13 @@
 #include <limits>
 #include <memory>
 #include <string>
-#include <system_error>
 #include <vector>
 
 #include "cli/command.h"
 #include "cli/flags.h"
 #include "cli/run_folder.h"
 #include "daso/base/error.h"
+#include "daso/base/paths.h"
 #include "daso/base/random.h"
 #include "daso/data/image_file.h"
 #include "daso/data/resample.h"
@@ -82,7 +82,7 @@ void write_part(const fs::path& folder, const ImageDataset& data, std::uint64_t 
     const std::int64_t label = index % options.classes;  // as the synthetic data has it
     const std::int64_t number = index / options.classes;
     const fs::path place = folder / fmt::format("class{:03}", label);
-    fs::create_directories(place);
+    daso::make_folder(place);
     const RandomStream random{static_cast<std::uint64_t>(options.seed), kNoise, part,
                               static_cast<std::uint64_t>(index)};
     const RawImage image = enlarged(picture_of(data, index), options.size, number, random);
@@ -97,8 +97,7 @@ void write_part(const fs::path& folder, const ImageDataset& data, std::uint64_t 
 
 int act(const MakeImagesOptions& options) {
   const fs::path folder = options.folder;
-  std::error_code problem;
-  require(!fs::exists(folder, problem) || fs::is_empty(folder, problem),
+  require(!is_there(folder) || (is_folder(folder) && names_in(folder).empty()),
           "{}: is there already; name a folder that is not, or an empty one", folder.string());
   make_folder("make images", folder);
   const Datasets data = open_synthetic({.train = std::int64_t{options.classes} * options.train,

@@ -7,6 +7,7 @@
 
 #include "cli/command.h"
 #include "daso/base/error.h"
+#include "daso/base/paths.h"
 
 namespace daso::cli {
 namespace {
@@ -24,7 +25,7 @@ int act(const ReportOptions& options) {
   const std::vector<fs::path> runs(options.runs.begin(), options.runs.end());
   const fs::path usual = runs.size() == 1 ? runs.front() / kReportFile : fs::path(kReportFile);
   const fs::path to = options.to.empty() ? usual : fs::path(options.to);
-  require(!fs::is_directory(to), "--to {}: is a folder; name the file to write", to.string());
+  require(!is_folder(to), "--to {}: is a folder; name the file to write", to.string());
   write_report(runs, to);
   fmt::print("report of {} in {}\n",
              runs.size() == 1 ? "the run" : fmt::format("{} runs", runs.size()), to.string());

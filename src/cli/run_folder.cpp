@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/run_folder.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <array>
+#include <cerrno>
 #include <chrono>
 #include <ctime>
 #include <system_error>
 
 #include "daso/base/error.h"
+#include "daso/base/paths.h"
 #include "daso/comm/gather_text.h"
 
 namespace daso::cli {
@@ -33,24 +38,30 @@ fs::path agreed_folder(World& world, const fs::path& asked) {
 }
 
 void make_folder(const std::string& asked_by, const fs::path& folder) {
-  std::error_code problem;
-  fs::create_directories(folder, problem);
-  require(!problem, "{} {}: the folder cannot be made: {}; name another one", asked_by,
-          folder.string(), problem.message());
+  try {
+    daso::make_folder(folder);
+  } catch (const ConfigError& error) {
+    throw ConfigError(fmt::format("{} {}; name another one", asked_by, error.what()));
+  }
+  // Of one that was there before.
+  const bool writable = ::faccessat(AT_FDCWD, folder.c_str(), W_OK | X_OK, AT_EACCESS) == 0;
+  require(writable, "{} {}: nothing can be written there: {}; name another folder", asked_by,
+          folder.string(), std::generic_category().message(errno));
 }
 
 fs::path newest_run() {
   fs::path newest;
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(kRuns, error)) {
-    if (fs::exists(entry.path() / kConfigFile)) newest = std::max(newest, entry.path());
+  if (is_folder(kRuns)) {
+    for (const std::string& name : names_in(kRuns)) {  // the last one is the newest
+      if (is_there(fs::path(kRuns) / name / kConfigFile)) newest = fs::path(kRuns) / name;
+    }
   }
   require(!newest.empty(), "--resume: there is no run in {}/; say which with --out", kRuns);
   return newest;
 }
 
 fs::path run_of(const fs::path& checkpoint) {
-  return fs::absolute(checkpoint / ".." / "..").lexically_normal();
+  return (current_folder() / checkpoint / ".." / "..").lexically_normal();
 }
 
 }  // namespace daso::cli

@@ -15,7 +15,7 @@ inline constexpr const char* kConfigFile = "config.toml";
 // has a clock of its own. All ranks call it together.
 std::filesystem::path agreed_folder(World& world, const std::filesystem::path& asked);
 
-// Makes a folder that is not there yet. Throws ConfigError with what asked for it, like "--out".
+// A folder to write to, made if it is not there. Throws ConfigError with who asked, like "--out".
 void make_folder(const std::string& asked_by, const std::filesystem::path& folder);
 
 // The run that --resume means where no --out says it: the newest in runs/. Throws ConfigError.

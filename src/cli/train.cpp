@@ -13,6 +13,7 @@
 #include "cli/train_report.h"
 #include "daso/base/error.h"
 #include "daso/base/output_file.h"
+#include "daso/base/paths.h"
 #include "daso/comm/place.h"
 #include "daso/run/session.h"
 #include "daso/tensor/bf16.h"
@@ -95,7 +96,7 @@ class RunConfiguration {
   // The session is borrowed.
   RunConfiguration(fs::path file, std::string text, const Session& session)
       : file_(std::move(file)), text_(std::move(text)), session_(session) {
-    if (!session_.resumed() || !fs::exists(file_)) write();
+    if (!session_.resumed() || !is_there(file_)) write();
   }
   ~RunConfiguration() {
     try {
@@ -171,7 +172,7 @@ void apply_own_config(CLI::App& app, TrainCommand& command) {
   Settings& options = command.options;
   if (options.out.empty() && options.resume_from.empty()) options.out = newest_run();
   const fs::path run = options.resume_from.empty() ? options.out : run_of(options.resume_from);
-  if (!fs::exists(run / kConfigFile)) return;
+  if (!is_there(run / kConfigFile)) return;
   const std::string file = (run / kConfigFile).string();
   std::vector<std::string> except = replaced_keys(app, options);
   const bool elsewhere = counted_elsewhere(command.launch);
@@ -185,7 +186,7 @@ void apply_own_config(CLI::App& app, TrainCommand& command) {
 }
 
 void check_resume_from(const fs::path& checkpoint) {
-  require(checkpoint.empty() || !fs::exists(checkpoint / kConfigFile),
+  require(checkpoint.empty() || !is_there(checkpoint / kConfigFile),
           "--resume {} is the folder of a run, not of a checkpoint: --resume --out {} goes on with "
           "its newest",
           checkpoint.string(), checkpoint.string());

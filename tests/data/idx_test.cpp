@@ -109,7 +109,7 @@ TEST_F(Idx, SaysWhichFileIsMissingAndWhatIsThere) {
 TEST_F(Idx, RefusesAFolderInPlaceOfAFile) {
   std::filesystem::remove(folder_ / "t10k-labels-idx1-ubyte");
   std::filesystem::create_directory(folder_ / "t10k-labels-idx1-ubyte");
-  says(refusal([&] { open(); }), "t10k-labels-idx1-ubyte: not a file");
+  says(refusal([&] { open(); }), "t10k-labels-idx1-ubyte: is a folder, not a file");
 }
 
 TEST_F(Idx, RefusesAWrongMagicNumber) {

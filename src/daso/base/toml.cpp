@@ -6,13 +6,12 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <fstream>
-#include <iterator>
 #include <optional>
 #include <regex>
 #include <sstream>
 
 #include "daso/base/error.h"
+#include "daso/base/paths.h"
 #include "daso/base/text.h"
 
 namespace daso {
@@ -75,9 +74,7 @@ std::string line_of(const std::string& key, const std::string& value) {
 }  // namespace
 
 std::vector<TomlEntry> read_toml(const std::filesystem::path& file) {
-  std::ifstream stream(file, std::ios::binary);
-  require(stream.is_open(), "{} cannot be read", file.string());
-  const std::string text(std::istreambuf_iterator<char>(stream), {});
+  const std::string text = read_file(file);
   std::vector<TomlEntry> entries;
   try {
     const toml::table table = toml::parse(quote_large_seed(text));

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <fstream>
+#include <filesystem>
 #include <iterator>
 #include <limits>
 #include <optional>
@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "daso/base/error.h"
+#include "daso/base/paths.h"
 #include "daso/base/text.h"
 
 namespace daso {
@@ -48,8 +49,7 @@ Numbers numbers_in(const std::vector<std::string>& words) {
   return numbers;
 }
 
-std::vector<std::string> words_in(std::istream& file) {
-  std::string text(std::istreambuf_iterator<char>(file), {});
+std::vector<std::string> words_in(std::string text) {
   std::replace(text.begin(), text.end(), ',', ' ');
   std::istringstream stream(text);
   return {std::istream_iterator<std::string>(stream), {}};
@@ -94,12 +94,12 @@ double parse_number(const std::string& flag, const std::string& text) {
 std::vector<double> parse_numbers(const std::string& flag, const std::string& text) {
   Numbers numbers = numbers_in(split(text, ','));
   if (numbers.strange) {
-    std::ifstream file(text);
-    require(file.is_open(),
+    std::error_code problem;  // a list of numbers may be longer than any name
+    require(std::filesystem::is_regular_file(text, problem),
             "{} takes numbers like 0.9,0.8 or a file of them, got '{}': '{}' is no number, and "
             "there is no such file to read",
             flag, text, *numbers.strange);
-    numbers = numbers_in(words_in(file));
+    numbers = numbers_in(words_in(read_file(text)));
     require(!numbers.strange, "{}: '{}' in the file {} is no number", flag,
             numbers.strange.value_or(""), text);
   }

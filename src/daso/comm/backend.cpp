@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "daso/base/error.h"
+#include "daso/base/paths.h"
 #include "daso/base/text.h"
 #include "daso/base/version.h"
 
@@ -18,7 +19,10 @@ namespace fs = std::filesystem;
 fs::path module_folder() {
   Dl_info self{};
   DASO_ASSERT(::dladdr(reinterpret_cast<const void*>(&open_backend), &self) != 0);
-  return fs::canonical(self.dli_fname).parent_path() / "daso";
+  std::error_code problem;
+  const fs::path library = fs::canonical(self.dli_fname, problem);
+  require(!problem, "{}: cannot be found: {}", self.dli_fname, problem.message());
+  return library.parent_path() / "daso";
 }
 
 struct Loaded {
@@ -30,7 +34,7 @@ struct Loaded {
 // scope.
 Loaded load_module(const std::string& name) {
   const fs::path file = module_folder() / fmt::format("libdaso_{}.so", name);
-  if (!fs::exists(file)) {
+  if (!is_there(file)) {
     return {nullptr, fmt::format("not in this build: its library was not there when daso was built "
                                  "(no {})",
                                  file.string())};

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daso/data/files.h"
 
-#include <fcntl.h>
 #include <zlib.h>
 
 #include <algorithm>
@@ -13,38 +12,24 @@
 
 #include "daso/base/error.h"
 #include "daso/base/file_descriptor.h"
+#include "daso/base/paths.h"
 #include "daso/base/text.h"
 
 namespace daso {
 
 namespace fs = std::filesystem;
 
-std::vector<std::string> names_in(const fs::path& folder) {
-  std::vector<std::string> names;
-  std::error_code problem;
-  for (fs::directory_iterator at(folder, problem), end; !problem && at != end;
-       at.increment(problem)) {
-    names.push_back(at->path().filename().string());
-  }
-  require(!problem, "{}: cannot be read: {}", folder.string(), problem.message());
-  std::ranges::sort(names);
-  return names;
-}
-
 void require_folder(const fs::path& folder, const std::string& usage) {
   require(!folder.empty(), "no folder is named; write {}", usage);
-  std::error_code problem;
-  const fs::file_status status = fs::status(folder, problem);
-  require(fs::exists(status), "{}: there is no such folder ({})", folder.string(), usage);
-  require(fs::is_directory(status), "{}: not a folder ({})", folder.string(), usage);
+  require(is_there(folder), "{}: there is no such folder ({})", folder.string(), usage);
+  require(is_folder(folder), "{}: not a folder ({})", folder.string(), usage);
   require(!names_in(folder).empty(), "{}: the folder is empty ({})", folder.string(), usage);
 }
 
 fs::path first_there(const fs::path& folder, const std::vector<std::string>& names) {
   constexpr std::size_t kNamesShown = 8;
   for (const std::string& name : names) {
-    std::error_code problem;
-    if (fs::exists(folder / name, problem)) return folder / name;
+    if (is_there(folder / name)) return folder / name;
   }
   std::vector<std::string> there = names_in(folder);
   if (there.size() > kNamesShown) {
@@ -62,24 +47,12 @@ using Bytes = std::span<std::uint8_t>;
 constexpr std::size_t kPiece = std::size_t{1} << 18;  // memory grows by so much at a time
 constexpr std::uint8_t kGzipMark = 0x1f;              // the first byte of every gzip stream
 
-FileDescriptor opened(const fs::path& path) {
-  std::error_code problem;
-  const fs::file_status status = fs::status(path, problem);
-  require(fs::exists(status), "{}: there is no such file", path.string());
-  // A pipe or a device would let us wait, or read, for ever.
-  require(fs::is_regular_file(status), "{}: not a file", path.string());
-  FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  require(file.open(), "{}: cannot be opened: {}", path.string(),
-          std::generic_category().message(errno));
-  return file;
-}
-
 }  // namespace
 
 // A file's bytes in order.
 class ByteSource {
  public:
-  explicit ByteSource(const fs::path& path) : name_(path.string()), file_(opened(path)) {}
+  explicit ByteSource(const fs::path& path) : name_(path.string()), file_(open_file(path)) {}
   ByteSource(const ByteSource&) = delete;
   ByteSource& operator=(const ByteSource&) = delete;
   virtual ~ByteSource() = default;

@@ -11,10 +11,6 @@
 // ConfigError that names it.
 namespace daso {
 
-// What a folder holds, in order of the alphabet, since the system's order means nothing. Throws
-// ConfigError.
-std::vector<std::string> names_in(const std::filesystem::path& folder);
-
 // Refuses what is not a folder or holds nothing. `usage` is what --data takes, like idx:DIR.
 void require_folder(const std::filesystem::path& folder, const std::string& usage);
 

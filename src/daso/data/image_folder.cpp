@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "daso/base/error.h"
+#include "daso/base/paths.h"
 #include "daso/base/text.h"
 #include "daso/data/files.h"
 #include "daso/data/image_file.h"

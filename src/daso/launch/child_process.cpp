@@ -9,9 +9,9 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <filesystem>
 
 #include "daso/base/error.h"
+#include "daso/base/paths.h"
 #include "daso/base/text.h"
 
 namespace daso {
@@ -124,7 +124,7 @@ ChildProcess::ChildProcess(const ProgramCall& call, const sigset_t& mask, int an
   }
   const std::vector<char*> argument_list = pointers(arguments);
   const std::vector<char*> variable_list = pointers(variables);
-  const std::string folder = std::filesystem::current_path();
+  const std::string folder = current_folder();
   const ChildSide side{.path = call.path.c_str(),
                        .arguments = argument_list.data(),
                        .environment = variable_list.data(),

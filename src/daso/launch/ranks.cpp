@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daso/launch/ranks.h"
 
-#include <filesystem>
-
 #include "daso/base/error.h"
+#include "daso/base/paths.h"
 #include "daso/comm/network.h"
 #include "daso/launch/output.h"
 
@@ -25,7 +24,7 @@ int start_ranks(LaunchOptions options, const std::vector<std::string>& arguments
   // What is wrong here is said once, instead of by every rank.
   require_backend(options.backend);
   if (!options.interface.empty()) address_of_device(options.interface);
-  options.command = {std::filesystem::read_symlink("/proc/self/exe").string()};
+  options.command = {own_program().string()};
   options.command.insert(options.command.end(), arguments.begin(), arguments.end());
   return launch(options);
 }

@@ -1,24 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daso/record/record.h"
 
-#include "daso/base/error.h"
+#include "daso/base/paths.h"
 #include "daso/record/lateness.h"
 #include "daso/record/meter.h"
 #include "daso/record/run_files.h"
 #include "daso/record/trace.h"
 
 namespace daso {
-namespace {
-
-void make_folder(const std::filesystem::path& folder) {
-  std::error_code failed;
-  std::filesystem::create_directories(folder, failed);
-  require(!failed, "the folder {} for a run's files cannot be made: {}; give another one",
-          folder.string(), failed.message());
-}
-
-}  // namespace
-
 struct Record::Body {
   Body(World& the_world, const Strategy& strategy, const RecordOptions& the_options)
       : world(the_world),

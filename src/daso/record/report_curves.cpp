@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdlib>
 
 #include "daso/base/text.h"
 #include "daso/record/metrics.h"
@@ -28,7 +29,7 @@ constexpr std::array kColumns{
 // that is not finite, too.
 json rounded(std::optional<double> number) {
   if (!number) return nullptr;
-  return std::stod(fmt::format("{:.6g}", *number));
+  return std::strtod(fmt::format("{:.6g}", *number).c_str(), nullptr);
 }
 
 // Seconds since the run began. A run that was resumed counts from zero again: its parts are laid

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 
+#include "daso/base/paths.h"
 #include "daso/record/report_text.h"
 
 namespace daso {
@@ -200,19 +201,19 @@ std::string file_item(const fs::path& file, const fs::path& folder) {
   const std::string name = file.filename().string();
   std::error_code failed;
   const auto bytes = fs::file_size(file, failed);  // a folder has none
+  std::error_code apart;
+  fs::path relative = fs::proximate(file, folder, apart);
+  if (apart) relative = file;
   return fmt::format("<li><a href=\"{}\">{}</a> <span class=\"muted\">{}{}</span></li>\n",
-                     link_to(fs::proximate(file, folder)), html_text(name),
+                     link_to(relative), html_text(name),
                      failed ? "" : bytes_text(static_cast<double>(bytes)) + ", ", hint_of(name));
 }
 
 std::string files_of(const ReportedRun& run, const fs::path& folder) {
-  std::vector<fs::path> files;
-  for (const fs::directory_entry& entry : fs::directory_iterator(run.folder)) {
-    if (!hint_of(entry.path().filename().string()).empty()) files.push_back(entry.path());
-  }
-  std::sort(files.begin(), files.end());
   std::string items;
-  for (const fs::path& file : files) items += file_item(file, folder);
+  for (const std::string& name : names_in(run.folder)) {
+    if (!hint_of(name).empty()) items += file_item(run.folder / name, folder);
+  }
   return fmt::format("<ul class=\"files\">\n{}</ul>\n", items);
 }
 

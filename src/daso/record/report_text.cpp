@@ -7,6 +7,8 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
+#include <cstdlib>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 namespace daso {
@@ -84,7 +86,8 @@ std::string short_number(double number) {
   if (size == 0) return "0";
   if (size < 1e-4) return fmt::format("{:.2e}", number);
   // Of the rounded number, since 9.999 has one digit before its point but is written as 10.0.
-  const double rounded = std::stod(fmt::format("{:.2e}", size));
+  const double rounded = std::min(std::strtod(fmt::format("{:.2e}", size).c_str(), nullptr),
+                                  std::numeric_limits<double>::max());
   const int before = static_cast<int>(std::floor(std::log10(rounded))) + 1;
   return with_separators(number, std::clamp(3 - before, 0, 6));
 }

@@ -7,6 +7,7 @@
 #include <iterator>
 
 #include "daso/base/error.h"
+#include "daso/base/paths.h"
 #include "daso/base/text.h"
 #include "daso/nets/network.h"
 #include "daso/optim/ema.h"
@@ -133,7 +134,7 @@ void require_same_classes(const std::string& model, const ModelInput& trained,
 SavedModel load_saved(const fs::path& path, const Choice& choice) {
   require(!choice.best || !choice.averaged,
           "--best is what was evaluated, with --ema the average already: leave out --ema");
-  require(fs::is_directory(path), "there is no folder '{}'", path.string());
+  require(is_folder(path), "there is no folder '{}'", path.string());
   const auto newest = newest_checkpoint(path / "checkpoints");
   const fs::path checkpoint = newest ? *newest : path;
   const Manifest manifest = read_manifest(checkpoint);
@@ -142,7 +143,7 @@ SavedModel load_saved(const fs::path& path, const Choice& choice) {
   SavedModel saved{.name = manifest.model, .input = input_in(section(all, "input."))};
   if (choice.best) {
     const fs::path file = path / "best.safetensors";
-    require(fs::exists(file), "{} does not exist; --best is for runs with --keep-best",
+    require(is_there(file), "{} does not exist; --best is for runs with --keep-best",
             file.string());
     saved.tensors = read_model(file);
     return saved;

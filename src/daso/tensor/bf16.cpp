@@ -11,10 +11,10 @@
 #include <array>
 #include <csignal>
 #include <cstdlib>
-#include <filesystem>
 #include <utility>
 
 #include "daso/base/cpu.h"
+#include "daso/base/paths.h"
 
 namespace daso {
 namespace {
@@ -49,15 +49,7 @@ void compute_in_bf16() {
   at::matmul(rows, columns).sum().backward();
 }
 
-bool has_one_thread() {
-  std::error_code error;
-  int threads = 0;
-  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/task", error)) {
-    static_cast<void>(entry);
-    ++threads;
-  }
-  return threads == 1;
-}
+bool has_one_thread() { return names_in("/proc/self/task").size() == 1; }
 
 bool try_bf16(const Environment& variables) {
   if (!has_one_thread()) return find(variables, kCap).has_value();  // assume the worst, and the cap

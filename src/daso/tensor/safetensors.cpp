@@ -7,10 +7,10 @@
 #include <bit>
 #include <cerrno>
 #include <cstring>
-#include <fstream>
 
 #include "daso/base/error.h"
 #include "daso/base/output_file.h"
+#include "daso/base/paths.h"
 #include "daso/tensor/large_tensor.h"
 #include "daso/tensor/safetensors_header.h"
 
@@ -31,10 +31,14 @@ std::vector<const State::value_type*> in_file_order(const State& tensors) {
   return order;
 }
 
-void read_exactly(std::ifstream& file, const std::string& name, std::span<std::byte> bytes) {
-  file.read(reinterpret_cast<char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
-  require(static_cast<std::size_t>(file.gcount()) == bytes.size(),
-          "{}: ends early or cannot be read", name);
+void read_exactly(const FileDescriptor& file, const std::string& name, std::span<std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t count = ::read(file.get(), bytes.data(), bytes.size());
+    if (count < 0 && errno == EINTR) continue;
+    require(count >= 0, "{}: cannot be read: {}", name, std::strerror(errno));
+    require(count > 0, "{}: ends early", name);
+    bytes = bytes.subspan(static_cast<std::size_t>(count));
+  }
 }
 
 // Other bytes than these are no values of a bool, and what they do is undefined.
@@ -42,7 +46,8 @@ bool only_zero_and_one(std::span<const std::byte> bytes) {
   return std::all_of(bytes.begin(), bytes.end(), [](std::byte one) { return one <= std::byte{1}; });
 }
 
-at::Tensor read_tensor(std::ifstream& file, const std::string& name, const TensorEntry& entry) {
+at::Tensor read_tensor(const FileDescriptor& file, const std::string& name,
+                       const TensorEntry& entry) {
   const at::Tensor tensor = at::empty(entry.sizes, entry.type);
   DASO_ASSERT(tensor.nbytes() == entry.end - entry.begin);
   if (tensor.numel() == 0) return tensor;
@@ -78,17 +83,11 @@ void write_tensors(const fs::path& path, const State& tensors, const Metadata& m
 
 TensorFile read_tensors(const fs::path& path) {
   const std::string name = path.string();
-  std::error_code error;
-  const fs::file_status status = fs::status(path, error);
-  require(fs::exists(status), "{}: is not there", name);
-  require(fs::is_regular_file(status), "{}: is no file", name);
-  std::ifstream file(path, std::ios::binary);
-  require(file.is_open(), "{}: cannot be opened: {}", name, std::strerror(errno));
-  const std::uint64_t whole = fs::file_size(path, error);
+  const FileDescriptor file = open_file(path);
+  const auto whole = static_cast<std::uint64_t>(file_bytes(path));
 
   std::uint64_t length = 0;
-  require(!error && whole >= sizeof length, "{}: is no safetensors file, it has {} bytes", name,
-          whole);
+  require(whole >= sizeof length, "{}: is no safetensors file, it has {} bytes", name, whole);
   read_exactly(file, name, std::as_writable_bytes(std::span(&length, 1)));
   require(length <= kLargestHeader, "{}: is no safetensors file: its header would have {} bytes",
           name, length);
