@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <ATen/ATen.h>
+
 #include <CLI/CLI.hpp>
+#include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -10,6 +13,7 @@
 #include "cli/flags.h"
 #include "cli/run_folder.h"
 #include "daso/base/error.h"
+#include "daso/base/paths.h"
 #include "daso/data/loader.h"
 #include "daso/launch/ranks.h"
 #include "daso/run/loss.h"
@@ -35,7 +39,7 @@ struct EvalOptions {
 
 // What the run was trained on.
 std::string own_data(const std::string& run) {
-  require(std::filesystem::is_directory(run), "there is no folder '{}'", run);
+  require(is_folder(run), "there is no folder '{}'", run);
   for (const std::filesystem::path& folder : {std::filesystem::path(run), run_of(run)}) {
     if (const auto data = configured((folder / kConfigFile).string(), "data")) return *data;
   }
@@ -68,6 +72,19 @@ std::optional<std::int64_t> bad_images_of(World& world, const EvalOptions& optio
   return static_cast<std::int64_t>(sum_of(world.everyone(), own, world.limit()));
 }
 
+// A model that has diverged has no loss. All ranks throw alike.
+void require_finite(const Score& score, const SavedModel& saved, const EvalOptions& options) {
+  if (std::isfinite(score.loss)) return;
+  std::string cause = "all values of the model are finite, but what it computes of them is not";
+  for (const auto& [name, tensor] : saved.tensors) {
+    if (!tensor.is_floating_point() || at::isfinite(tensor).all().item<bool>()) continue;
+    cause = fmt::format("tensor '{}' of the model has values that are not finite", name);
+    break;
+  }
+  throw Error(
+      fmt::format("{} on {}: the loss is {}: {}", options.run, options.data, score.loss, cause));
+}
+
 int evaluate_on(World& world, const EvalOptions& options) {
   const SavedModel saved = load_saved(options.run, options.choice);
   const Datasets data = open_data(options.data, {.skip_bad_images = options.skip_bad_images});
@@ -79,6 +96,7 @@ int evaluate_on(World& world, const EvalOptions& options) {
                                         .threads = options.loader_threads,
                                         .normalisation = saved.input.normalisation});
   const Score score = evaluate(*network, own_part, world.everyone(), world);
+  require_finite(score, saved, options);
   const std::optional<std::int64_t> bad_images = bad_images_of(world, options, *data.test);
   if (world.rank() != 0) return kExitOk;
   if (options.json) {

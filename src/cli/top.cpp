@@ -8,13 +8,14 @@
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
 
 #include "cli/command.h"
 #include "cli/top_view.h"
+#include "daso/base/checked_json.h"
 #include "daso/base/error.h"
+#include "daso/base/paths.h"
 #include "daso/run/control.h"
 
 namespace daso::cli {
@@ -33,25 +34,24 @@ struct TopOptions {
 fs::path status_file(const std::string& run) { return fs::path(run) / "status.json"; }
 
 std::string read_status(const std::string& run) {
-  require(fs::is_directory(run),
+  require(is_folder(run),
           "{} is not a folder; daso top takes that of a run, --out of daso "
           "train",
           run);
   const fs::path file = status_file(run);
-  std::ifstream stream(file);
-  require(stream.good(),
-          "{} is not there or cannot be read: a run writes it as soon as it trains; is {} the "
-          "folder of a run, --out of daso train?",
+  require(is_there(file),
+          "{} is not there: a run writes it as soon as it trains; is {} the folder of a run, --out "
+          "of daso train?",
           file.string(), run);
-  return {std::istreambuf_iterator<char>(stream), {}};
+  return read_file(file);
 }
 
 nlohmann::json status_of(const std::string& run) {
-  nlohmann::json status =
-      nlohmann::json::parse(read_status(run), nullptr, /*allow_exceptions=*/false);
-  require(status.is_object(), "{} is not a JSON object; a run writes it whole or not at all",
+  const auto status = json_in(read_status(run));
+  require(status && status->is_object(),
+          "{} is not a JSON object; a run writes it whole or not at all",
           status_file(run).string());
-  return status;
+  return *status;
 }
 
 double unix_seconds() {

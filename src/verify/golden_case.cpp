@@ -8,9 +8,9 @@
 #include <limits>
 #include <numeric>
 
+#include "daso/base/checked_json.h"
 #include "daso/base/error.h"
 #include "daso/policy/exchange_options.h"
-#include "verify/checked_json.h"
 
 namespace daso::verify {
 namespace {

@@ -10,6 +10,7 @@
 #include <random>
 
 #include "daso/base/error.h"
+#include "daso/base/seconds.h"
 #include "daso/tensor/large_tensor.h"
 #include "scratch_folder.h"
 
@@ -226,6 +227,28 @@ TEST_F(TensorFiles, ThatAreNestedWithoutEndAreRefused) {
   std::string objects;
   for (int i = 0; i < 100000; ++i) objects += R"({"x":)";
   expect_refusal(objects, "deeper");
+}
+
+// Ten times as many take about ten times as long, not a hundred times. The best of three each, as
+// the machine may have something else to do.
+TEST_F(TensorFiles, OfManyTensorsAreReadInLinearTime) {
+  const auto seconds = [&](int tensors) {
+    std::string header = "{";
+    for (int i = 0; i < tensors; ++i) {
+      header += fmt::format(R"({}"t{}":{{"dtype":"U8","shape":[0],"data_offsets":[0,0]}})",
+                            i == 0 ? "" : ",", i);
+    }
+    write_text(path_, file_text(header + "}", ""));
+    double best = std::numeric_limits<double>::infinity();
+    for (int attempt = 0; attempt < 3; ++attempt) {
+      const auto begin = Clock::now();
+      EXPECT_EQ(std::ssize(read_tensors(path_).tensors), tensors);
+      best = std::min(best, since(begin).count());
+    }
+    return best;
+  };
+  const double few = seconds(4'000);
+  EXPECT_LT(seconds(40'000), 40 * few);
 }
 
 TEST_F(TensorFiles, CannotSpeakToTheTerminalByTheirNames) {

@@ -244,7 +244,7 @@ TEST(Verify, WhatCannotBeUnderstoodEndsWithTwo) {
   const std::string right = golden("one_node.json");
   const std::vector<std::pair<std::vector<std::string>, std::string>> mistakes = {
       {{}, "FILE"},
-      {{"/nowhere.json"}, "/nowhere.json: cannot be opened"},
+      {{"/nowhere.json"}, "/nowhere.json: there is no such file"},
       // No rank starts, not for the right file either.
       {{right, file}, "fewer.json: targets: takes one list for each of the 4 ranks, got 3"},
       {{right, "--wire", "in8"}, "did you mean int8?"},

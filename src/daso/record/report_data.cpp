@@ -3,10 +3,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <set>
 
+#include "daso/base/checked_json.h"
 #include "daso/base/error.h"
+#include "daso/base/paths.h"
 #include "daso/base/text.h"
 #include "daso/base/toml.h"
 #include "daso/record/metrics.h"
@@ -20,28 +21,26 @@ using nlohmann::json;
 // A kill may have cut the last line, and a running job may be writing it now.
 std::vector<json> read_records(const fs::path& file) {
   std::vector<json> records;
-  std::ifstream stream(file);
-  for (std::string line; std::getline(stream, line);) {
-    json record = json::parse(line, nullptr, /*allow_exceptions=*/false);
-    if (record.is_object() && number_in(record, metric("step")))
-      records.push_back(std::move(record));
+  if (!is_there(file)) return records;
+  for (const std::string& line : split(read_file(file), '\n')) {
+    std::optional<json> record = json_in(line);
+    if (record && number_in(*record, metric("step"))) records.push_back(*std::move(record));
   }
   return records;
 }
 
 json read_summary(const fs::path& file) {
-  std::ifstream stream(file);
-  json summary = json::parse(stream, nullptr, /*allow_exceptions=*/false);
-  require(summary.is_object(),
+  std::optional<json> summary = json_in(read_file(file));
+  require(summary && summary->is_object(),
           "{} is no JSON object: without that file the report shows what metrics.jsonl has",
           file.string());
-  return summary;
+  return *std::move(summary);
 }
 
 // None where there is no file.
 std::vector<std::pair<std::string, std::string>> read_configuration(const fs::path& file) {
   std::vector<std::pair<std::string, std::string>> configuration;
-  if (!fs::is_regular_file(file)) return configuration;
+  if (!is_there(file)) return configuration;
   for (const TomlEntry& entry : read_toml(file)) {
     configuration.emplace_back(entry.key, join(entry.values, ","));
   }
@@ -54,11 +53,19 @@ bool is_of_all_records(const json& summary, const std::vector<json>& records) {
   return records.empty() || !steps || *number_in(records.back(), metric("step")) < *steps;
 }
 
+// Files may hold any number; those below are added and multiplied.
+std::int64_t count_of(double number) {
+  constexpr double kMost = 1e9;
+  return static_cast<std::int64_t>(std::clamp(number, 0.0, kMost));
+}
+
 // How many ranks "2,2" or "2" of `nodes` nodes are.
 std::int64_t ranks_of(const std::string& ranks_per_node, std::int64_t nodes) {
   std::int64_t sum = 0;
   const std::vector<std::string> parts = split(ranks_per_node, ',');
-  for (const std::string& part : parts) sum += parse_integer(part).value_or(0);
+  for (const std::string& part : parts) {
+    sum += count_of(static_cast<double>(parse_integer(part).value_or(0)));
+  }
   return parts.size() == 1 ? sum * nodes : sum;
 }
 
@@ -70,7 +77,7 @@ json figures_so_far(const ReportedRun& run) {
     if (key == "strategy") figures["strategy"] = value;
     if (key == "nodes" && parse_integer(value)) figures["nodes"] = *parse_integer(value);
     if (key == "ranks-per-node" && nodes) {
-      figures["ranks"] = ranks_of(value, static_cast<std::int64_t>(*nodes));
+      figures["ranks"] = ranks_of(value, count_of(*nodes));
     }
   }
   for (const json& record : run.records) {
@@ -80,18 +87,17 @@ json figures_so_far(const ReportedRun& run) {
           metric("test_accuracy")}) {
       if (record.contains(field)) figures[field] = record[field];
     }
-    figures["steps"] = record[metric("step")].get<double>() + 1;
+    figures["steps"] = count_of(*number_in(record, metric("step"))) + 1;
   }
-  if (figures.contains("steps")) figures["steps"] = figures["steps"].get<std::int64_t>();
   return figures;
 }
 
 ReportedRun read_run(const fs::path& folder) {
   const fs::path metrics = folder / "metrics.jsonl";
   const fs::path summary = folder / "summary.json";
-  require(fs::is_directory(folder), "there is no folder '{}': give a run's folder, as of --out",
+  require(is_folder(folder), "there is no folder '{}': give a run's folder, as of --out",
           folder.string());
-  require(fs::is_regular_file(metrics) || fs::is_regular_file(summary),
+  require(is_there(metrics) || is_there(summary),
           "{} is no run: it has neither metrics.jsonl nor summary.json; give a run's folder, as of "
           "daso train --out",
           folder.string());
@@ -99,14 +105,16 @@ ReportedRun read_run(const fs::path& folder) {
   run.folder = folder;
   run.records = read_records(metrics);
   run.configuration = read_configuration(folder / "config.toml");
-  if (fs::is_regular_file(summary)) run.figures = read_summary(summary);
+  if (is_there(summary)) run.figures = read_summary(summary);
   run.finished = run.figures.is_object() && is_of_all_records(run.figures, run.records);
   if (!run.finished) run.figures = figures_so_far(run);
   return run;
 }
 
 std::string folder_name(const fs::path& folder) {
-  const fs::path whole = fs::weakly_canonical(folder);
+  std::error_code problem;
+  fs::path whole = fs::weakly_canonical(folder, problem);
+  if (problem) whole = folder;
   return whole.has_filename() ? whole.filename().string() : whole.string();
 }
 

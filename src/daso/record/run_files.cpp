@@ -3,14 +3,18 @@
 
 #include <fmt/format.h>
 
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
+#include <cstring>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <utility>
 
+#include "daso/base/checked_json.h"
 #include "daso/base/error.h"
 #include "daso/base/output_file.h"
+#include "daso/base/paths.h"
 #include "daso/record/metrics.h"
 #include "daso/record/report.h"
 #include "daso/tensor/large_tensor.h"
@@ -28,20 +32,14 @@ bool is_recorded(const StepInfo& info) {
   return info.step % kRecordEvery == 0 || info.batch == info.last;
 }
 
-std::string content_of(const fs::path& file) {
-  std::ostringstream text;
-  text << std::ifstream(file).rdbuf();
-  return text.str();
-}
-
 // The lines that are of steps before this one. A kill may have cut the last.
 std::string records_before(const std::string& content, std::int64_t step) {
   std::istringstream stream(content);
   std::string kept;
   for (std::string line; std::getline(stream, line);) {
-    const json record = json::parse(line, nullptr, /*allow_exceptions=*/false);
-    const bool whole = record.is_object() && record.contains(metric("step"));
-    if (whole && record[metric("step")] < step) kept += line + "\n";
+    const auto record = json_in(line);
+    const bool whole = record && record->is_object() && record->contains(metric("step"));
+    if (whole && (*record)[metric("step")] < step) kept += line + "\n";
   }
   return kept;
 }
@@ -98,13 +96,14 @@ RunFiles::RunFiles(const World& world, RunFacts facts) : world_(world), facts_(s
 // checkpoint; they are dropped.
 void RunFiles::open_metrics() {
   const fs::path file = facts_.folder / "metrics.jsonl";
-  const std::string content = content_of(file);
+  const std::string content = is_there(file) ? read_file(file) : "";
   const std::string kept = records_before(content, facts_.first_step);
-  require(kept == content || replace(file, kept), "{} cannot be written", file.string());
+  if (kept != content) write_file_unsynced(file, kept);
   // A record is one write: readers see it whole, and nothing of one that failed is tried again.
   metrics_.rdbuf()->pubsetbuf(nullptr, 0);
   metrics_.open(file, std::ios::app);
-  require(metrics_.good(), "{} cannot be written", file.string());
+  require(metrics_.good(), "{}: cannot be opened for writing: {}", file.string(),
+          std::strerror(errno));
 }
 
 bool RunFiles::due(const StepInfo& info) const {

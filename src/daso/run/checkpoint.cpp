@@ -1,36 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daso/run/checkpoint.h"
 
-#include <ATen/core/Tensor.h>
+#include <ATen/ATen.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <span>
 #include <string_view>
 #include <tuple>
 
+#include "daso/base/checked_json.h"
 #include "daso/base/checksum.h"
 #include "daso/base/disk.h"
 #include "daso/base/error.h"
+#include "daso/base/paths.h"
 #include "daso/tensor/safetensors.h"
 
 namespace daso {
 namespace {
 
 namespace fs = std::filesystem;
-using json = nlohmann::ordered_json;
-
-std::string read_file(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  require(file.good() || file.eof(), "{} cannot be read: {}", path.string(), std::strerror(errno));
-  return text;
-}
 
 // What people keep beside checkpoints, under other names, is theirs.
 bool is_folder_name(const std::string& name) {
@@ -39,40 +29,43 @@ bool is_folder_name(const std::string& name) {
          name.find_first_not_of("0123456789", kBegin.size()) == std::string::npos;
 }
 
+// Whether batch and step are such as a run can have at its epoch.
+bool is_possible(const RunPlace& place, std::int64_t batches) {
+  std::int64_t step = 0;
+  return batches == 0 ||  // an older checkpoint does not say
+         (place.batch <= batches && !__builtin_mul_overflow(place.epoch, batches, &step) &&
+          !__builtin_add_overflow(step, place.batch, &step) && step == place.step);
+}
+
 Manifest manifest_in(const fs::path& checkpoint) {
   const fs::path path = checkpoint / kManifest;
-  require(fs::exists(path), "{} is no complete checkpoint: it has no {}", checkpoint.string(),
+  require(is_there(path), "{} is no complete checkpoint: it has no {}", checkpoint.string(),
           kManifest);
-  try {
-    const json found = json::parse(read_file(path));
-    require(found.at("format") == 1, "{} has format {}, this program knows format 1", path.string(),
-            found.at("format").dump());
-    Manifest manifest{
-        .place = {.epoch = found.at("epoch"), .batch = found.at("batch"), .step = found.at("step")},
-        .batches = found.value("batches", std::int64_t{0}),
-        .model = found.at("model"),
-        .strategy = found.value("strategy", ""),
-        .nodes = found.at("nodes")};
-    const RunPlace& place = manifest.place;
-    require(place.epoch >= 0 && place.batch >= 0 && place.step >= 0 && manifest.batches >= 0,
-            "{} is damaged: epoch {}, batch {} of {}, step {}", path.string(), place.epoch,
-            place.batch, manifest.batches, place.step);
-    for (const json& part : found.at("parts")) {
-      manifest.parts.push_back({part.at("name"), part.at("bytes"), part.at("checksum")});
-    }
-    return manifest;
-  } catch (const json::parse_error& error) {
-    throw ConfigError(
-        fmt::format("{} is damaged: it is no JSON from byte {} on", path.string(), error.byte));
-  } catch (const json::exception&) {
-    throw ConfigError(
-        fmt::format("{} is damaged: an entry is missing or not of its kind", path.string()));
+  const nlohmann::json document = read_json(path);
+  const CheckedJson found(document, path.string());
+  const std::int64_t format = found.at("format").integer(0);
+  require(format == 1, "{} has format {}, this program knows format 1", path.string(), format);
+  Manifest manifest{.place = {.epoch = found.at("epoch").count(0),
+                              .batch = found.at("batch").integer(0),
+                              .step = found.at("step").integer(0)},
+                    .batches = found.has("batches") ? found.at("batches").integer(0) : 0,
+                    .model = found.at("model").text(),
+                    .strategy = found.has("strategy") ? found.at("strategy").text() : "",
+                    .nodes = found.at("nodes").integers({}, /*at_least=*/1)};
+  const RunPlace& place = manifest.place;
+  require(is_possible(place, manifest.batches),
+          "{} is damaged: step {} is not that of batch {} of {} in epoch {}", path.string(),
+          place.step, place.batch, manifest.batches, place.epoch);
+  for (const CheckedJson& part : found.at("parts").list()) {
+    manifest.parts.push_back(
+        {part.at("name").text(), part.at("bytes").integer(0), part.at("checksum").text()});
   }
+  return manifest;
 }
 
 State tensors_in(const fs::path& path, const Manifest::Part& part) {
-  require(fs::exists(path), "{} is missing from its checkpoint", path.string());
-  const auto bytes = static_cast<std::int64_t>(fs::file_size(path));
+  require(is_there(path), "{} is missing from its checkpoint", path.string());
+  const std::int64_t bytes = file_bytes(path);
   require(bytes == part.bytes, "{} is damaged: it has {} bytes, its manifest says {}",
           path.string(), bytes, part.bytes);
   require(fmt::format("{:016x}", checksum_of_file(path)) == part.checksum,
@@ -102,10 +95,10 @@ std::uint64_t checksum_of_file(const fs::path& path) {
 
 std::vector<fs::path> complete_checkpoints(const fs::path& folder) {
   std::vector<std::tuple<int, std::int64_t, fs::path>> found;
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(folder, error)) {
-    const fs::path& path = entry.path();
-    if (!is_folder_name(path.filename().string()) || !fs::exists(path / kManifest)) continue;
+  if (!is_folder(folder)) return {};
+  for (const std::string& name : names_in(folder)) {
+    const fs::path path = folder / name;
+    if (!is_folder_name(name) || !is_there(path / kManifest)) continue;
     const RunPlace place = manifest_in(path).place;
     found.emplace_back(place.epoch, place.batch, path);
   }
@@ -153,7 +146,15 @@ State read_model(const fs::path& path, Seconds limit) {
     const auto size = fs::file_size(path, problem);
     return problem ? 0 : static_cast<std::int64_t>(size);
   });
-  return disk.within(limit + time_for(bytes), what, [path] { return read_tensors(path).tensors; });
+  State tensors =
+      disk.within(limit + time_for(bytes), what, [path] { return read_tensors(path).tensors; });
+  for (const auto& [name, tensor] : tensors) {
+    require(!tensor.is_floating_point() || at::isfinite(tensor).all().item<bool>(),
+            "{}: tensor '{}' has values that are not finite (NaN or infinity): the model of this "
+            "file has diverged; take another one",
+            path.string(), name);
+  }
+  return tensors;
 }
 
 RunState read_checkpoint(const fs::path& checkpoint, const World& world) {

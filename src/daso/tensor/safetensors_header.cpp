@@ -5,12 +5,11 @@
 #include <ATen/core/TensorBody.h>
 
 #include <algorithm>
-#include <array>
 #include <limits>
 #include <nlohmann/json.hpp>
-#include <set>
 #include <tuple>
 
+#include "daso/base/checked_json.h"
 #include "daso/base/error.h"
 
 namespace daso {
@@ -50,51 +49,6 @@ using nlohmann::json;
 constexpr const char* kMetadata = "__metadata__";
 constexpr std::size_t kAlignment = 8;
 constexpr std::size_t kMostDimensions = 64;  // many functions of LibTorch take no more
-
-std::string shown(const json& value) {
-  constexpr std::size_t kLongest = 60;
-  std::string text = value.dump(-1, ' ', /*ensure_ascii=*/true, json::error_handler_t::replace);
-  if (text.size() > kLongest) text = text.substr(0, kLongest) + "...";
-  return text;
-}
-
-// Refuses what a plain parser lets pass: a name that is there twice, of which readers would take
-// one or the other; and depth that no header needs.
-class KeyCheck {
- public:
-  explicit KeyCheck(const std::string& file) : file_(file) {}
-
-  bool operator()(int depth, json::parse_event_t event, const json& parsed) {
-    using Event = json::parse_event_t;
-    const auto level = static_cast<std::size_t>(depth);
-    if (event == Event::object_start || event == Event::array_start) {
-      require(level + (event == Event::object_start ? 1 : 0) < names_.size(),
-              "{}: its header is nested deeper than any description of tensors", file_);
-      if (event == Event::object_start) names_[level].clear();
-    } else if (event == Event::key) {  // whose depth is one more than its object's
-      require(names_[level - 1].insert(parsed.get<std::string>()).second,
-              "{}: its header has {} twice", file_, shown(parsed));
-    }
-    return true;
-  }
-
- private:
-  const std::string& file_;
-  std::array<std::set<std::string>, 3> names_;  // of the objects that are open, outermost first
-};
-
-json parse(const std::string& file, const std::string& text) {
-  try {
-    KeyCheck check(file);
-    json header = json::parse(text, [&](int depth, json::parse_event_t event, json& parsed) {
-      return check(depth, event, parsed);
-    });
-    require(header.is_object(), "{}: its header is no JSON object", file);
-    return header;
-  } catch (const json::exception& error) {
-    throw ConfigError(fmt::format("{}: its header is no JSON: {}", file, error.what()));
-  }
-}
 
 // Checks one entry; every message names file and tensor.
 class EntryReader {
@@ -214,7 +168,8 @@ std::string header_text(const std::vector<TensorEntry>& entries, const Metadata&
 }
 
 FileHeader parse_header(const std::string& file, const std::string& text, std::uint64_t bytes) {
-  const json parsed = parse(file, text);
+  const json parsed = parse_json(text, file + ": its header");
+  require(parsed.is_object(), "{}: its header is no JSON object", file);
   FileHeader header;
   for (const auto& [name, value] : parsed.items()) {
     if (name == kMetadata) {

@@ -1,24 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "verify/checked_json.h"
+#include "daso/base/checked_json.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <cmath>
-#include <cstring>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <limits>
+#include <nlohmann/json.hpp>
+#include <set>
 
 #include "daso/base/error.h"
+#include "daso/base/paths.h"
 #include "daso/base/text.h"
 
-namespace daso::verify {
+namespace daso {
 namespace {
 
 using nlohmann::json;
 
 constexpr std::size_t kLongestShown = 60;
+constexpr std::size_t kDeepest = 64;  // our own files have less than 10
 
 std::string did_you_mean(const std::string& word, const std::vector<std::string>& candidates) {
   const std::optional<std::string> meant = nearest(word, candidates);
@@ -39,17 +38,67 @@ std::optional<std::int64_t> whole(const json& value) {
   return value.get<std::int64_t>();
 }
 
+// Looks through a text without making anything of it, and throws ConfigError for what a plain
+// parser would let pass or report in its own words.
+class DocumentCheck final : public nlohmann::json_sax<json> {
+ public:
+  explicit DocumentCheck(const std::string& where) : where_(where) {}
+
+  bool null() override { return true; }
+  bool boolean(bool /*value*/) override { return true; }
+  bool number_integer(number_integer_t /*value*/) override { return true; }
+  bool number_unsigned(number_unsigned_t /*value*/) override { return true; }
+  bool number_float(number_float_t /*value*/, const string_t& /*text*/) override { return true; }
+  bool string(string_t& /*value*/) override { return true; }
+  bool binary(binary_t& /*value*/) override { return true; }
+
+  bool start_object(std::size_t /*size*/) override { return enter(); }
+  bool key(string_t& name) override {
+    require(names_.back().insert(name).second, "{}: has the field {} twice", where_,
+            shown(json(name)));
+    return true;
+  }
+  bool end_object() override { return leave(); }
+  bool start_array(std::size_t /*size*/) override { return enter(); }
+  bool end_array() override { return leave(); }
+
+  bool parse_error(std::size_t position, const std::string& /*last*/,
+                   const nlohmann::detail::exception& error) override {
+    constexpr int kOutOfRange = 406;
+    throw ConfigError(error.id == kOutOfRange
+                          ? fmt::format("{}: is no JSON: the number that ends at byte {} is larger "
+                                        "than any double",
+                                        where_, position)
+                          : fmt::format("{}: is no JSON from byte {} on", where_, position));
+  }
+
+ private:
+  bool enter() {
+    require(names_.size() < kDeepest, "{}: is nested deeper than {} levels", where_, kDeepest);
+    names_.emplace_back();
+    return true;
+  }
+  bool leave() {
+    names_.pop_back();
+    return true;
+  }
+
+  const std::string& where_;
+  std::vector<std::set<std::string>> names_;  // of what is open, outermost first; a list has none
+};
+
 }  // namespace
+
+bool CheckedJson::is_object() const { return value_->is_object(); }
+bool CheckedJson::is_list() const { return value_->is_array(); }
+bool CheckedJson::is_null() const { return value_->is_null(); }
+bool CheckedJson::has(const std::string& field) const { return value_->contains(field); }
 
 void CheckedJson::refuse(std::string_view message) const {
   throw ConfigError(fmt::format("{}: {}", where_, message));
 }
 
-std::string CheckedJson::found() const {
-  std::string text = value_->dump(-1, ' ', false, json::error_handler_t::replace);
-  if (text.size() > kLongestShown) text = text.substr(0, kLongestShown) + "...";
-  return text;
-}
+std::string CheckedJson::found() const { return shown(*value_); }
 
 void CheckedJson::expect_fields(const std::vector<std::string>& required,
                                 const std::vector<std::string>& optional) const {
@@ -67,7 +116,7 @@ void CheckedJson::expect_fields(const std::vector<std::string>& required,
 }
 
 CheckedJson CheckedJson::at(const std::string& field) const {
-  DASO_ASSERT(has(field));
+  if (!has(field)) refuse(fmt::format("lacks the field '{}'", field));
   // Between the file's name and the first field stands a colon, later a dot.
   const bool top = where_.find(": ") == std::string::npos;
   return {value_->at(field), where_ + (top ? ": " : ".") + field};
@@ -151,17 +200,28 @@ std::vector<int> CheckedJson::integers(std::optional<std::size_t> size, int at_l
   return values;
 }
 
-json read_json(const std::string& path) {
-  require(!std::filesystem::is_directory(path), "{}: is a folder, no file", path);
-  std::ifstream file(path, std::ios::binary);
-  require(file.is_open(), "{}: cannot be opened: {}", path, std::strerror(errno));
-  const std::string text(std::istreambuf_iterator<char>(file), {});
-  require(!file.bad(), "{}: cannot be read", path);
+json parse_json(std::string_view text, const std::string& where) {
+  DocumentCheck check(where);
+  json::sax_parse(text, &check);
+  return json::parse(text);
+}
+
+std::optional<json> json_in(std::string_view text) {
   try {
-    return json::parse(text);
-  } catch (const json::exception& error) {
-    throw ConfigError(fmt::format("{}: is no JSON: {}", path, error.what()));
+    return parse_json(text, "");
+  } catch (const ConfigError&) {
+    return std::nullopt;
   }
 }
 
-}  // namespace daso::verify
+json read_json(const std::filesystem::path& path) {
+  return parse_json(read_file(path), path.string());
+}
+
+std::string shown(const json& value) {
+  std::string text = value.dump(-1, ' ', /*ensure_ascii=*/true, json::error_handler_t::replace);
+  if (text.size() > kLongestShown) text = text.substr(0, kLongestShown) + "...";
+  return text;
+}
+
+}  // namespace daso
