@@ -245,16 +245,24 @@ class Program(unittest.TestCase):
         self.assertEqual((self.folder / "disk.safetensors").read_bytes(), self.export("whole"))
 
     def test_a_disk_that_hangs_ends_the_run_with_its_name(self):
-        """A pipe that nobody writes to stands for an old checkpoint that cannot be read."""
+        """Who opens a file waits while another has a lease on it: so does an old checkpoint on such a disk."""
         run = self.folder / "run"
         job = subprocess.Popen([DASO, "train", *JOB[:6], "--nodes", "1", "--ranks-per-node", "2", "--epochs", "60",
                                 "--checkpoint-every", "40steps", "--timeout", "6", "--out", str(run)],
                                text=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
         self.addCleanup(job.kill)
         await_checkpoint(run, job)
-        old = run / "checkpoints/step-000000001"
+        old = self.folder / "old"
         old.mkdir()
-        os.mkfifo(old / "manifest.json")
+        (old / "manifest.json").write_text("{}")
+        signal.signal(signal.SIGIO, signal.SIG_IGN)  # by which the lease is asked back
+        leased = open(old / "manifest.json", "r+")
+        self.addCleanup(leased.close)
+        try:
+            fcntl.fcntl(leased, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+        except OSError as error:
+            self.skipTest(f"no leases in {old}: {error}")
+        old.rename(run / "checkpoints/step-000000001")
         _, errors = job.communicate(timeout=120)
         self.assertEqual(job.returncode, 1, errors)
         self.assertIn("old checkpoints could not be removed", errors)

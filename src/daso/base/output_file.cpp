@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <cstring>
 #include <optional>
+#include <random>
 #include <thread>
 
 #include "daso/base/error.h"
@@ -55,6 +56,13 @@ fs::path followed(fs::path path) {
   return path;
 }
 
+// Beside the target. Its name may be as long as names can be.
+fs::path draft_beside(const fs::path& target) {
+  constexpr std::size_t kLongest = 200;  // of at most 255 bytes
+  const std::string name = target.filename().string().substr(0, kLongest);
+  return folder_of(target) / fmt::format("{}.{:08x}.part", name, std::random_device{}());
+}
+
 const char* kind_of(mode_t mode) {
   if (S_ISDIR(mode)) return "a folder";
   if (S_ISSOCK(mode)) return "a socket";
@@ -83,10 +91,8 @@ OutputFile::OutputFile(fs::path path, Seconds reader_limit)
   require(!before || S_ISREG(before->st_mode), "{}: is {}; name the file to write", path_.string(),
           before ? kind_of(before->st_mode) : "");
   // Its folder would let us replace it all the same.
-  require(!before || ::faccessat(AT_FDCWD, target_.c_str(), W_OK, AT_EACCESS) == 0,
-          "{}: cannot be opened for writing: {}", path_.string(), std::strerror(errno));
-  draft_ = target_;
-  draft_ += ".part";
+  const bool writable = !before || ::faccessat(AT_FDCWD, target_.c_str(), W_OK, AT_EACCESS) == 0;
+  require(writable, "{}: cannot be opened for writing: {}", path_.string(), std::strerror(errno));
   open_draft();
   if (!before) return;
   // Only root may give files away; the permissions are ours to set in any case.
@@ -94,19 +100,15 @@ OutputFile::OutputFile(fs::path path, Seconds reader_limit)
   static_cast<void>(::fchmod(file_.get(), before->st_mode & kPermissions));
 }
 
-// Whatever else has the draft's name is not ours: opened without following a link, and emptied only
-// when it is a plain file.
+// Under a name that nothing has: a file, or a link to one, that is there already is somebody's.
 void OutputFile::open_draft() {
-  file_ = FileDescriptor(::open(
-      draft_.c_str(), O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, kReadableByAll));
-  require(file_.open(), "{}: cannot be opened for writing: {}", draft_.string(),
-          std::strerror(errno));
-  struct stat status {};
-  const bool plain = ::fstat(file_.get(), &status) == 0 && S_ISREG(status.st_mode);
-  if (!plain) file_.close();
-  require(plain, "{}: is no plain file, but new bytes are to lie there for a while; remove it",
-          draft_.string());
-  if (::ftruncate(file_.get(), 0) != 0) fail("cannot be emptied");
+  do {
+    draft_ = draft_beside(target_);
+    file_ = FileDescriptor(::open(
+        draft_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, kReadableByAll));
+  } while (!file_.open() && errno == EEXIST);
+  require(file_.open(), "{}: cannot be written: no file can be made in {}: {}", path_.string(),
+          folder_of(target_).string(), std::strerror(errno));
 }
 
 void OutputFile::open_stream(Seconds reader_limit) {

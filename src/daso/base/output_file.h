@@ -13,8 +13,8 @@ namespace daso {
 
 // The one way to write a file. What stands at its path decides how, and is never destroyed:
 //
-//   nothing, or a plain file   The new bytes lie beside it, with ".part" behind the name, until
-//                              publish() has synced and renamed them: who opens the name finds the
+//   nothing, or a plain file   The new bytes lie beside it, in a draft that nobody else has, until
+//                              publish() has synced and renamed it: who opens the name finds the
 //                              whole file or what was there before, also after a crash. Owner and
 //                              permissions of the file before stay.
 //   a link to a plain file     The same with the file that it means; the link stays.
@@ -23,9 +23,9 @@ namespace daso {
 //   anything else              A ConfigError: a folder, a socket, a disk, a file that we may not
 //                              write, a link that leads nowhere.
 //
-// A draft that is not published is removed; one that a crash left over is overwritten by the next.
-// All throw Error naming the file and the reason (a full disk); what cannot even be opened is a
-// ConfigError.
+// A draft is called NAME.RANDOM.part. One that is not published is removed; only a kill leaves it
+// over, and who owns the folder may remove it then. All throw Error naming the file and the reason
+// (a full disk); what cannot even be opened is a ConfigError.
 class OutputFile {
  public:
   static constexpr Seconds kReaderLimit{60};  // for somebody to read a named pipe

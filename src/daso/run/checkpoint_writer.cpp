@@ -9,6 +9,8 @@
 
 #include "daso/base/error.h"
 #include "daso/base/output_file.h"
+#include "daso/base/paths.h"
+#include "daso/base/text.h"
 #include "daso/tensor/safetensors.h"
 
 namespace daso {
@@ -18,6 +20,12 @@ namespace fs = std::filesystem;
 using json = nlohmann::ordered_json;
 
 constexpr std::int64_t kMissing = -1;
+
+// What people keep beside checkpoints, under other names, is theirs.
+bool is_checkpoint(const std::string& name) {
+  const std::optional<std::int64_t> step = parse_integer(name.substr(name.find('-') + 1));
+  return step && checkpoint_name(*step) == name;
+}
 
 // How long a rank may take to write its parts.
 Seconds limit_for(const RunState& state, const World& world) {
@@ -109,9 +117,9 @@ void CheckpointWriter::write_own(const std::shared_ptr<const RunState>& state, S
   const auto write_part = [&](const std::string& name, std::shared_ptr<const State> tensors) {
     const fs::path path = folder / name;
     const auto act = [name, path, tensors = std::move(tensors)] {
-      fs::create_directories(path.parent_path());
+      make_folder(path.parent_path());
       write_tensors(path, *tensors);
-      return Part{name, static_cast<std::int64_t>(fs::file_size(path)), checksum_of_file(path)};
+      return Part{name, file_bytes(path), checksum_of_file(path)};
     };
     own.push_back(disk_.within(deadline.left(), "writing " + path.string(), act));
   };
@@ -194,8 +202,12 @@ void CheckpointWriter::remove_old() {
     const std::vector<fs::path> all = complete_checkpoints(folder);
     for (std::size_t i = 0; i + keep < all.size(); ++i) {
       // The manifest first: what is half removed must not look complete.
-      fs::remove(all[i] / kManifest);
-      fs::remove_all(all[i]);
+      remove_whole(all[i] / kManifest);
+      remove_whole(all[i]);
+    }
+    // Nobody writes now: those without a manifest are of runs that were killed.
+    for (const std::string& name : names_in(folder)) {
+      if (is_checkpoint(name) && !is_there(folder / name / kManifest)) remove_whole(folder / name);
     }
   };
   try {

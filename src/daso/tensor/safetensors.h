@@ -18,8 +18,8 @@ struct TensorFile {
   Metadata metadata;
 };
 
-// Writes to `path` with ".part" behind it, syncs it to disk, then renames: a file of this name is
-// whole. Throws Error naming file and reason (a full disk).
+// A file of this name is whole (base/output_file.h). Throws Error naming file and reason (a full
+// disk).
 void write_tensors(const std::filesystem::path& path, const State& tensors,
                    const Metadata& metadata = {});
 
