@@ -7,6 +7,7 @@
 #include "cli/command.h"
 #include "cli/usage.h"
 #include "daso/base/error.h"
+#include "daso/base/utf8.h"
 #include "daso/base/version.h"
 #include "daso/comm/message_of.h"
 #include "daso/comm/no_reverse_lookup.h"
@@ -67,6 +68,13 @@ std::vector<Command> add_commands(CLI::App& app) {
 void parse(CLI::App& app, const Invocation& invocation) {
   std::vector<std::string> words = invocation.arguments;
   words.erase(std::find(words.begin(), words.end(), "--"), words.end());
+  for (const std::string& word : words) {
+    daso::require(
+        daso::is_utf8(word),
+        "'{}' is not in UTF-8: the files of a run could not name it; give it another name, "
+        "or lead a link there",
+        daso::printable(word));
+  }
   std::reverse(words.begin(), words.end());  // CLI11 takes them from the end
   app.parse(std::move(words));
 }

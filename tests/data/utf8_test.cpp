@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "daso/base/utf8.h"
+
 #include <gtest/gtest.h>
 
 #include <exception>

@@ -26,11 +26,8 @@ TextOptions parse_text(const std::string& text);
 // Throws ConfigError naming the file.
 Datasets open_text(const TextOptions& options);
 
-inline constexpr char32_t kLastCodePoint = 0x10ffff;
-
 // The characters of a UTF-8 text. Throws ConfigError with the first byte of what Unicode does not
-// allow: broken or cut off sequences, forms that are longer than they need be, surrogates, numbers
-// above kLastCodePoint. `name` is the file's.
+// allow (base/utf8.h). `name` is the file's.
 std::vector<char32_t> decode_utf8(std::span<const std::uint8_t> bytes, const std::string& name);
 
 }  // namespace daso
