@@ -72,6 +72,7 @@ def problems(root: pathlib.Path) -> list[str]:
             elif layer_of(name) == "launch":
                 launch[name] = includes
     found += repeated_types(texts) + spelled_flags(texts) + strategies_by_name(texts)
+    found += throwing_files(texts)
     return found + slow_headers(headers) + torch_in_launch(headers, launch) + unbuilt_tests(root)
 
 
@@ -198,6 +199,42 @@ def strategies_by_name(texts: dict[str, str]) -> list[str]:
             if STRATEGY.search(line):
                 found.append(f"{file}:{number}: compares the name of a strategy; ask traits_of()")
     return found
+
+
+FILE_CALL = re.compile(
+    r"\b(?:fs|std::filesystem)::(absolute|canonical|copy\w*|create_\w+|current_path|equivalent|exists"
+    r"|file_size|hard_link_count|is_\w+|last_write_time|permissions|proximate|read_symlink|relative"
+    r"|remove\w*|rename|resize_file|space|status|symlink_status|temp_directory_path"
+    r"|weakly_canonical|(?:recursive_)?directory_iterator)\b([^;]*)"
+)
+
+
+def throwing_files(texts: dict[str, str]) -> list[str]:
+    """Calls of std::filesystem that throw errors of its own instead of filling in a code; a loop
+    over a folder does so at its second entry."""
+    found = []
+    for file, text in texts.items():
+        for match in FILE_CALL.finditer(text):
+            call = arguments_of(match[2])
+            asks_status = re.fullmatch(r"exists|is_\w+", match[1]) and "status" in call
+            fills_code = re.search(r",\s*(?:apart|error|failed|ignored|problem)$", call)
+            line_begin = text.rfind("\n", 0, match.start()) + 1
+            in_loop = re.search(r"for \([^;]*:\s*$", text[line_begin : match.start()])
+            if (fills_code or asks_status or call == "problem") and not in_loop:
+                continue
+            number = text.count("\n", 0, match.start()) + 1
+            found.append(f"{file}:{number}: {match[1]} may throw; ask base/paths.h")
+    return found
+
+
+def arguments_of(rest: str) -> str:
+    """What is in the parentheses at, or after the name at, the beginning of a text."""
+    depth = 0
+    for at, letter in enumerate(rest):
+        depth += (letter == "(") - (letter == ")")
+        if letter == ")" and depth == 0:
+            return rest[rest.index("(") + 1 : at]
+    return ""
 
 
 def size_problems(lines: dict[str, int]) -> list[str]:
@@ -410,6 +447,24 @@ namespace { struct Own {}; }
                 for line in (2, 4)
             ],
             found,
+        )
+
+    def test_file_call_that_throws(self):
+        text = LICENCE + """
+bool a = fs::exists(path);
+bool b = fs::exists(path, problem) && fs::is_directory(fs::status(path, problem));
+for (const auto& one : std::filesystem::directory_iterator(path, error)) use(one);
+for (fs::directory_iterator at(path, error), end; !error && at != end; at.increment(error)) use(at);
+fs::path c = fs::current_path(problem) / fs::path(name);
+fs::remove(
+    path);
+"""
+        self.assertEqual(
+            [
+                f"src/daso/run/a.cpp:{line}: {name} may throw; ask base/paths.h"
+                for line, name in ((2, "exists"), (4, "directory_iterator"), (7, "remove"))
+            ],
+            self.problems_of({"src/daso/run/a.cpp": text}),
         )
 
     def test_folder_of_crumbs(self):

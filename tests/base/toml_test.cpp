@@ -54,6 +54,57 @@ TEST(Toml, ReadsEscapes) {
             (Lists{{"a", {"say \"hi\"\n\tC:\\x \xc3\xa9"}}}));
 }
 
+// Forms of TOML 1.0 that a parser of less than all of it refuses.
+TEST(Toml, ReadsEveryFormOfAValue) {
+  EXPECT_EQ(lists_in("a = 1_6\nb = 0x1f\nc = 0o17\nd = 0b101\ne = +7\nf = 1_0.5_0\n"
+                     "g = \"\"\"two\nlines\"\"\"\nh = '''C:\\x'''\ni = \"\\u0067\\U0001F600\"\n"
+                     "j = [ 1, # one\n 2,\n]\n"),
+            (Lists{{"a", {"16"}},
+                   {"b", {"31"}},
+                   {"c", {"15"}},
+                   {"d", {"5"}},
+                   {"e", {"7"}},
+                   {"f", {"10.5"}},
+                   {"g", {"two\nlines"}},
+                   {"h", {"C:\\x"}},
+                   {"i", {"g\xf0\x9f\x98\x80"}},
+                   {"j", {"1", "2"}}}));
+}
+
+TEST(Toml, RefusesWhatIsNotClosedOrStandsAlone) {
+  for (const char* text : {"a = [1, 2",
+                           "a = \"x",
+                           "a = 'x",
+                           "a = \"\"\"x\"\"",
+                           "=",
+                           "[",
+                           "\"",
+                           "a =",
+                           "a",
+                           "= 1",
+                           "a = 1 2",
+                           "a = 01",
+                           "a = 1__6",
+                           "a = \"\\q\"",
+                           "a = \"\\ud800\"",
+                           "a = {b = 1",
+                           "[a",
+                           "a = x",
+                           "a = 1e400",
+                           "a = \"\xff\"",
+                           "a = 9223372036854775808"}) {
+    EXPECT_THAT(refusal(std::string("lr = 0.1\n") + text + "\n"),
+                testing::HasSubstr("c.toml: line 2: "))
+        << text;
+  }
+}
+
+// Each level of it would take stack.
+TEST(Toml, RefusesWhatIsNestedWithoutEnd) {
+  EXPECT_THAT(refusal("a = " + std::string(1'000'000, '[')),
+              testing::HasSubstr("c.toml: line 1: "));
+}
+
 TEST(Toml, QuotesWhatIsNoNumberAndEscapesWhatMustNotStandThere) {
   EXPECT_EQ(toml_of({{"lr", "0.1"}, {"on", "true"}, {"data", "a\"b\\c\nd"}}),
             "lr = 0.1\non = true\ndata = \"a\\\"b\\\\c\\nd\"\n");
