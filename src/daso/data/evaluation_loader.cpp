@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "daso/base/error.h"
 #include "daso/data/batch.h"
@@ -11,49 +12,83 @@
 namespace daso {
 namespace {
 
-EvaluationOptions checked(EvaluationOptions options, const Dataset& dataset) {
+void check(const EvaluationOptions& options) {
   require(options.batch_size >= 1, "the batch size must be at least 1, got {}", options.batch_size);
   DASO_ASSERT(options.rank >= 0 && options.rank < options.ranks);
-  options.normalisation = completed(options.normalisation, dataset.shape());
-  return options;
 }
 
 // Makes the batches. A thread that hangs while it reads keeps it alive.
 class Maker {
  public:
-  Maker(std::shared_ptr<const Dataset> dataset, const EvaluationOptions& options)
-      : dataset_(std::move(dataset)),
-        options_(checked(options, *dataset_)),
-        begin_(dataset_->size() * options_.rank / options_.ranks),
-        end_(dataset_->size() * (options_.rank + 1) / options_.ranks),
-        pool_(dataset_->shape()) {}
+  Maker(std::int64_t size, const EvaluationOptions& options)
+      : batch_size_(options.batch_size),
+        begin_(size * options.rank / options.ranks),
+        end_(size * (options.rank + 1) / options.ranks) {}
+  virtual ~Maker() = default;
 
-  std::int64_t batches() const {
-    return (end_ - begin_ + options_.batch_size - 1) / options_.batch_size;
-  }
+  std::int64_t batches() const { return (end_ - begin_ + batch_size_ - 1) / batch_size_; }
 
   Batch make(std::int64_t number, const std::atomic<bool>& abandoned) {
-    const std::int64_t first = begin_ + number * options_.batch_size;
-    const std::int64_t examples = std::min<std::int64_t>(options_.batch_size, end_ - first);
-    BatchFiller filler(*dataset_, options_.normalisation);
-    Batch batch = pool_.take(examples);
-    for (std::int64_t i = 0; i < examples && !abandoned; ++i) filler.fill(batch, i, first + i);
-    return batch;
+    const std::int64_t first = begin_ + number * batch_size_;
+    return read(first, std::min(first + batch_size_, end_), abandoned);
   }
 
  private:
-  const std::shared_ptr<const Dataset> dataset_;
-  const EvaluationOptions options_;
+  virtual Batch read(std::int64_t first, std::int64_t end, const std::atomic<bool>& abandoned) = 0;
+
+  const std::int64_t batch_size_;
   const std::int64_t begin_;  // the examples of this rank
   const std::int64_t end_;
+};
+
+class DatasetMaker final : public Maker {
+ public:
+  DatasetMaker(std::shared_ptr<const Dataset> dataset, const EvaluationOptions& options)
+      : Maker(dataset->size(), options),
+        dataset_(std::move(dataset)),
+        normalisation_(completed(options.normalisation, dataset_->shape())),
+        pool_(dataset_->shape()) {}
+
+ private:
+  Batch read(std::int64_t first, std::int64_t end, const std::atomic<bool>& abandoned) override {
+    BatchFiller filler(*dataset_, normalisation_);
+    Batch batch = pool_.take(end - first);
+    for (std::int64_t i = first; i < end && !abandoned; ++i) filler.fill(batch, i - first, i);
+    return batch;
+  }
+
+  const std::shared_ptr<const Dataset> dataset_;
+  const Normalisation normalisation_;
   BatchPool pool_;
 };
+
+class ExamplesMaker final : public Maker {
+ public:
+  ExamplesMaker(std::shared_ptr<const Examples> examples, const EvaluationOptions& options)
+      : Maker(examples->size(), options), examples_(std::move(examples)) {}
+
+ private:
+  Batch read(std::int64_t first, std::int64_t end, const std::atomic<bool>& /*one read*/) override {
+    std::vector<ExampleDraw> draws;
+    for (std::int64_t i = first; i < end; ++i) draws.push_back({.index = i});
+    return read_checked(*examples_, draws);
+  }
+
+  const std::shared_ptr<const Examples> examples_;
+};
+
+template <typename Made, typename Data>
+std::shared_ptr<Maker> make_maker(std::shared_ptr<const Data> data,
+                                  const EvaluationOptions& options) {
+  check(options);
+  return std::make_shared<Made>(std::move(data), options);
+}
 
 }  // namespace
 
 struct EvaluationLoader::Body {
-  Body(std::shared_ptr<const Dataset> dataset, const EvaluationOptions& options)
-      : maker(std::make_shared<Maker>(std::move(dataset), options)),
+  Body(std::shared_ptr<Maker> made, const EvaluationOptions& options)
+      : maker(std::move(made)),
         prefetcher(PrefetchOptions{.threads = options.threads, .limit = options.limit}) {}
 
   const std::shared_ptr<Maker> maker;
@@ -62,7 +97,13 @@ struct EvaluationLoader::Body {
 
 EvaluationLoader::EvaluationLoader(std::shared_ptr<const Dataset> dataset,
                                    const EvaluationOptions& options)
-    : body_(std::make_unique<Body>(std::move(dataset), options)) {}
+    : body_(
+          std::make_unique<Body>(make_maker<DatasetMaker>(std::move(dataset), options), options)) {}
+
+EvaluationLoader::EvaluationLoader(std::shared_ptr<const Examples> examples,
+                                   const EvaluationOptions& options)
+    : body_(std::make_unique<Body>(make_maker<ExamplesMaker>(std::move(examples), options),
+                                   options)) {}
 
 EvaluationLoader::~EvaluationLoader() = default;
 

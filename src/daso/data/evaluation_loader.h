@@ -7,6 +7,7 @@
 #include "daso/base/seconds.h"
 #include "daso/data/batch.h"
 #include "daso/data/dataset.h"
+#include "daso/data/examples.h"
 
 namespace daso {
 
@@ -25,6 +26,7 @@ class EvaluationLoader {
  public:
   // Throws ConfigError where the options do not fit the dataset.
   EvaluationLoader(std::shared_ptr<const Dataset> dataset, const EvaluationOptions& options);
+  EvaluationLoader(std::shared_ptr<const Examples> examples, const EvaluationOptions& options);
   EvaluationLoader(const EvaluationLoader&) = delete;
   EvaluationLoader& operator=(const EvaluationLoader&) = delete;
   // Waits for the examples that are being read, as a Loader does.

@@ -14,14 +14,17 @@ namespace {
 
 constexpr std::uint64_t kAugmentation = 5;  // tells this use of the seed from others
 
-LoaderOptions checked(LoaderOptions options, const Dataset& dataset) {
+void check_shard(const LoaderOptions& options, std::int64_t size) {
   validate(options.shard);
-  require(options.shard.examples == dataset.size(),
-          "the options share out {} examples, the dataset holds {}", options.shard.examples,
-          dataset.size());
+  require(options.shard.examples == size, "the options share out {} examples, the dataset holds {}",
+          options.shard.examples, size);
   require(options.rank >= 0 && options.rank < options.shard.ranks,
           "rank {} is not one of the {} ranks that share the data", options.rank,
           options.shard.ranks);
+}
+
+LoaderOptions checked(LoaderOptions options, const Dataset& dataset) {
+  check_shard(options, dataset.size());
   check_augment(options.augment, dataset);
   options.normalisation = completed(options.normalisation, dataset.shape());
   return options;
@@ -30,41 +33,77 @@ LoaderOptions checked(LoaderOptions options, const Dataset& dataset) {
 // Makes the batches. A thread that hangs while it reads keeps it alive.
 class Maker {
  public:
-  Maker(std::shared_ptr<const Dataset> dataset, const LoaderOptions& options)
-      : dataset_(std::move(dataset)),
-        options_(checked(options, *dataset_)),
-        pool_(dataset_->shape()) {}
+  explicit Maker(LoaderOptions options) : options_(std::move(options)) {}
+  virtual ~Maker() = default;
 
   const LoaderOptions& options() const { return options_; }
 
-  Batch make(int epoch, const std::vector<std::int64_t>& shard, std::int64_t number,
-             const std::atomic<bool>& abandoned) {
+  // The examples of a batch, out of those that the rank has in the epoch.
+  std::vector<ExampleDraw> draws_of(int epoch, const std::vector<std::int64_t>& shard,
+                                    std::int64_t number) const {
     const int examples = options_.shard.batch_size;
-    BatchFiller filler(*dataset_, options_.normalisation);
-    Batch batch = pool_.take(examples);
-    for (int i = 0; i < examples && !abandoned; ++i) {
+    std::vector<ExampleDraw> draws;
+    draws.reserve(static_cast<std::size_t>(examples));
+    for (int i = 0; i < examples; ++i) {
       const std::int64_t place =
           place_of(options_.shard, {.batch = number, .rank = options_.rank, .example = i});
-      const RandomStream random{options_.shard.seed, kAugmentation,
-                                static_cast<std::uint64_t>(epoch),
-                                static_cast<std::uint64_t>(place)};
-      filler.fill(batch, i, shard[static_cast<std::size_t>(number * examples + i)],
-                  options_.augment, random);
+      draws.push_back({shard[static_cast<std::size_t>(number * examples + i)],
+                       {options_.shard.seed, kAugmentation, static_cast<std::uint64_t>(epoch),
+                        static_cast<std::uint64_t>(place)}});
+    }
+    return draws;
+  }
+
+  virtual Batch make(const std::vector<ExampleDraw>& draws, const std::atomic<bool>& abandoned) = 0;
+
+ private:
+  const LoaderOptions options_;
+};
+
+class DatasetMaker final : public Maker {
+ public:
+  DatasetMaker(std::shared_ptr<const Dataset> dataset, const LoaderOptions& options)
+      : Maker(checked(options, *dataset)), dataset_(std::move(dataset)), pool_(dataset_->shape()) {}
+
+  Batch make(const std::vector<ExampleDraw>& draws, const std::atomic<bool>& abandoned) override {
+    BatchFiller filler(*dataset_, options().normalisation);
+    Batch batch = pool_.take(std::ssize(draws));
+    std::int64_t position = 0;
+    for (const auto& [index, random] : draws) {
+      if (abandoned) break;
+      filler.fill(batch, position++, index, options().augment, random);
     }
     return batch;
   }
 
  private:
   const std::shared_ptr<const Dataset> dataset_;
-  const LoaderOptions options_;
   BatchPool pool_;
+};
+
+class ExamplesMaker final : public Maker {
+ public:
+  ExamplesMaker(std::shared_ptr<const Examples> examples, const LoaderOptions& options)
+      : Maker(options), examples_(std::move(examples)) {
+    check_shard(options, examples_->size());
+    require(options.augment == Augment::kNone && options.normalisation.mean.empty(),
+            "examples of one's own are neither augmented nor normalised by the loader");
+  }
+
+  Batch make(const std::vector<ExampleDraw>& draws,
+             const std::atomic<bool>& /*one read*/) override {
+    return read_checked(*examples_, draws);
+  }
+
+ private:
+  const std::shared_ptr<const Examples> examples_;
 };
 
 }  // namespace
 
 struct Loader::Body {
-  Body(std::shared_ptr<const Dataset> dataset, const LoaderOptions& options)
-      : maker(std::make_shared<Maker>(std::move(dataset), options)),
+  Body(std::shared_ptr<Maker> made, const LoaderOptions& options)
+      : maker(std::move(made)),
         batches(batches_of(options.shard)),
         prefetcher(PrefetchOptions{
             .threads = options.threads, .ahead = options.ahead, .limit = options.limit}) {}
@@ -75,7 +114,12 @@ struct Loader::Body {
 };
 
 Loader::Loader(std::shared_ptr<const Dataset> dataset, const LoaderOptions& options)
-    : body_(std::make_unique<Body>(std::move(dataset), options)) {}
+    : body_(std::make_unique<Body>(std::make_shared<DatasetMaker>(std::move(dataset), options),
+                                   options)) {}
+
+Loader::Loader(std::shared_ptr<const Examples> examples, const LoaderOptions& options)
+    : body_(std::make_unique<Body>(std::make_shared<ExamplesMaker>(std::move(examples), options),
+                                   options)) {}
 
 Loader::~Loader() = default;
 
@@ -87,7 +131,7 @@ void Loader::start(int epoch, std::int64_t batch) {
   MakeBatch make = [maker = body_->maker, epoch,
                     shard = shard_of(options.shard, epoch, options.rank)](
                        std::int64_t number, const std::atomic<bool>& abandoned) {
-    return maker->make(epoch, shard, number, abandoned);
+    return maker->make(maker->draws_of(epoch, shard, number), abandoned);
   };
   body_->prefetcher.start({.name = fmt::format("epoch {}", epoch),
                            .first = batch,

@@ -7,6 +7,7 @@
 #include "daso/base/seconds.h"
 #include "daso/data/batch.h"
 #include "daso/data/dataset.h"
+#include "daso/data/examples.h"
 #include "daso/data/shard.h"
 
 namespace daso {
@@ -30,6 +31,8 @@ class Loader {
  public:
   // Throws ConfigError where the options do not fit each other or the dataset.
   Loader(std::shared_ptr<const Dataset> dataset, const LoaderOptions& options);
+  // These are made as they are: neither augmented nor normalised.
+  Loader(std::shared_ptr<const Examples> examples, const LoaderOptions& options);
   Loader(const Loader&) = delete;
   Loader& operator=(const Loader&) = delete;
   // Waits for the examples that are being read, not for their batches: a few seconds at most. A
