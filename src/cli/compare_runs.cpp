@@ -9,11 +9,11 @@
 
 #include "cli/run_folder.h"
 #include "cli/table.h"
-#include "cli/train_report.h"
 #include "daso/base/error.h"
 #include "daso/base/paths.h"
 #include "daso/base/text.h"
 #include "daso/run/session.h"
+#include "daso/run/train_report.h"
 
 namespace daso::cli {
 namespace {

@@ -87,9 +87,9 @@ void require_finite(const Score& score, const SavedModel& saved, const EvalOptio
 
 int evaluate_on(World& world, const EvalOptions& options) {
   const SavedModel saved = load_saved(options.run, options.choice);
+  const auto network = network_of(saved);
   const Datasets data = open_data(options.data, {.skip_bad_images = options.skip_bad_images});
   check_fit(options.run, saved.input, options.data, *data.test);
-  const auto network = network_of(saved);
   EvaluationLoader own_part(data.test, {.batch_size = kBatch,
                                         .rank = world.rank(),
                                         .ranks = world.size(),

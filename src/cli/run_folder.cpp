@@ -4,15 +4,18 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
 #include <ctime>
 #include <system_error>
 
+#include "cli/config_file.h"
 #include "daso/base/error.h"
 #include "daso/base/paths.h"
 #include "daso/comm/gather_text.h"
+#include "daso/nets/make_network.h"
 
 namespace daso::cli {
 
@@ -28,6 +31,13 @@ fs::path default_folder() {
   std::array<char, 32> text{};
   std::strftime(text.data(), text.size(), "%Y-%m-%d-%H%M%S", &local);
   return fs::path(kRuns) / text.data();
+}
+
+// A run whose model is a program's own can only be continued by that program.
+bool names_its_model(const fs::path& config) {
+  const std::vector<std::string> names = network_names();
+  const std::string model = configured(config.string(), "model").value_or("");
+  return std::find(names.begin(), names.end(), model) != names.end();
 }
 
 }  // namespace
@@ -53,7 +63,8 @@ fs::path newest_run() {
   fs::path newest;
   if (is_folder(kRuns)) {
     for (const std::string& name : names_in(kRuns)) {  // the last one is the newest
-      if (is_there(fs::path(kRuns) / name / kConfigFile)) newest = fs::path(kRuns) / name;
+      const fs::path config = fs::path(kRuns) / name / kConfigFile;
+      if (is_there(config) && names_its_model(config)) newest = config.parent_path();
     }
   }
   require(!newest.empty(), "--resume: there is no run in {}/; say which with --out", kRuns);

@@ -5,11 +5,11 @@
 #include <string>
 
 #include "daso/comm/world.h"
+#include "daso/run/settings.h"
 
 namespace daso::cli {
 
 inline constexpr const char* kRuns = "runs";
-inline constexpr const char* kConfigFile = "config.toml";
 
 // The folder for a run's output: what was asked for, else runs/<time>. Rank 0's, since every rank
 // has a clock of its own. All ranks call it together.

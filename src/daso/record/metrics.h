@@ -97,7 +97,7 @@ inline constexpr std::array kMetrics{
     Metric{"test_accuracy", "test/accuracy", "0 … 1", "as `test_loss`",
            "Share of the test part's labels that the model gets right.",
            [](const Progress& now) -> Taken {
-             return now.test ? Taken(now.test->accuracy) : std::nullopt;
+             return now.test && has_accuracy(*now.test) ? Taken(now.test->accuracy) : std::nullopt;
            }},
 };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -15,8 +16,10 @@ namespace daso {
 // What an evaluation finds.
 struct Score {
   double loss = 0;      // mean over the labels, in nats; a text has one at each place
-  double accuracy = 0;  // 0 ... 1
+  double accuracy = 0;  // 0 ... 1; NaN: there is none, as of a regression
 };
+
+inline bool has_accuracy(const Score& score) { return !std::isnan(score.accuracy); }
 
 // Of numbers that come one by one.
 struct RunningMean {

@@ -113,7 +113,7 @@ bool RunFiles::due(const StepInfo& info) const {
 void RunFiles::add(const Progress& now) {
   now_ = now;
   seconds_left_ = seconds_left(now.info);
-  if (now.test) accuracy_ = now.test->accuracy;
+  if (now.test && has_accuracy(*now.test)) accuracy_ = now.test->accuracy;
   if (is_recorded(now.info)) put_record(now);
   if (status_written_ && since(*status_written_) < kBetweenStatus) return;
   status_written_ = Clock::now();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daso/record/summary.h"
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 namespace daso {
@@ -62,6 +63,7 @@ std::string text_of(const Summary& s) {
   if (s.epochs == 0 || !s.evaluated) {
     for (const char* name : {"test_loss", "test_accuracy"}) report.erase(name);
   }
+  if (std::isnan(s.test_accuracy)) report.erase("test_accuracy");
   if (s.bad_images) report["bad_images"] = *s.bad_images;
   return report.dump(2) + "\n";
 }

@@ -193,7 +193,9 @@ void require_fit(const Resumption& resumption, const Run& run, const RunPlan& pl
           text_of(ranks_per_node(world.topology())));
   require(state.model == settings.model, "{} is of a {}, this run has --model {}", from,
           state.model, settings.model);
-  require_same_input(from, input_in(section(state.common, "input.")), settings.data, run.input());
+  if (run.data().train) {
+    require_same_input(from, input_in(section(state.common, "input.")), settings.data, run.input());
+  }
   const std::int64_t batches = state.batches > 0 ? state.batches : plan.batches;
   require(from_the_beginning || (batches == plan.batches && state.place.batch < plan.batches),
           "{} was written after step {} of {} of its epoch, and here an epoch has {} steps: batch "

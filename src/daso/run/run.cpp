@@ -10,6 +10,7 @@
 #include "daso/base/checksum.h"
 #include "daso/base/error.h"
 #include "daso/nets/network.h"
+#include "daso/optim/ema.h"
 #include "daso/tensor/bf16.h"
 #include "daso/tensor/names.h"
 
@@ -55,24 +56,51 @@ class SeededDraws {
   at::Tensor before_;
 };
 
-std::shared_ptr<Network> network_for(const Settings& settings, const Dataset& data) {
+bool is_empty(const Task& task) {
+  return !task.module && !task.train && !task.test && !task.datasets.train && !task.datasets.test &&
+         !task.loss && !task.score && !task.optimizer;
+}
+
+Datasets data_for(const Settings& settings, const Task& task) {
+  if (task.train || task.datasets.train) return task.datasets;
+  return open_data(settings.data, {.skip_bad_images = settings.skip_bad_images});
+}
+
+std::shared_ptr<Network> named_network(const Settings& settings, const Dataset& data) {
   const InputShape shape = data.shape();
   const SeededDraws draws(settings.seed);
-  auto network = make_network({.name = settings.model,
-                               .text = shape.kind == InputKind::kText,
-                               .channels = shape.channels,
-                               .height = shape.height,
-                               .width = shape.width,
-                               .classes = data.classes(),
-                               .transformer = transformer_sizes(settings),
-                               .dropout = settings.dropout});
-  freeze(*network, settings.freeze);
-  const std::vector<at::Tensor> all = network->parameters();
-  require(std::any_of(all.begin(), all.end(),
-                      [](const at::Tensor& one) { return one.requires_grad(); }),
+  return make_network({.name = settings.model,
+                       .text = shape.kind == InputKind::kText,
+                       .channels = shape.channels,
+                       .height = shape.height,
+                       .width = shape.width,
+                       .classes = data.classes(),
+                       .transformer = transformer_sizes(settings),
+                       .dropout = settings.dropout});
+}
+
+// The module that has the parameters, with what the settings freeze of it.
+std::shared_ptr<torch::nn::Module> module_for(const Settings& settings, const Task& task,
+                                              const std::shared_ptr<Network>& network) {
+  std::shared_ptr<torch::nn::Module> module = network;
+  if (task.module) module = task.module.get();
+  freeze(*module, settings.freeze);
+  const std::vector<at::Tensor> all = module->parameters();
+  require(settings.freeze.empty() ||
+              std::any_of(all.begin(), all.end(),
+                          [](const at::Tensor& one) { return one.requires_grad(); }),
           "--freeze {} leaves nothing of model '{}' to train; leave some of its parameters out",
           fmt::join(settings.freeze, ","), settings.model);
-  return network;
+  return module;
+}
+
+std::unique_ptr<Optimizer> optimizer_for(const Settings& settings, const Task& task,
+                                         FlatModel& model) {
+  if (!task.optimizer) return make_optimizer(model, optimizer_options(settings));
+  std::unique_ptr<Optimizer> own = task.optimizer(model);
+  require(own != nullptr, "the optimizer of the task is null");
+  const std::optional<double>& ema = settings.optimizer.ema;
+  return ema ? std::make_unique<WithEma>(model, std::move(own), *ema) : std::move(own);
 }
 
 State copies_of(const State& tensors) {
@@ -93,19 +121,24 @@ at::Tensor trained_names(const FlatModel& model) {
 
 }  // namespace
 
-Run::Run(const Settings& settings)
-    : settings_(checked(settings)),
-      data_(open_data(settings_.data, {.skip_bad_images = settings_.skip_bad_images})),
-      network_(network_for(settings_, *data_.train)),
-      model_(network_),
-      optimizer_(make_optimizer(model_, optimizer_options(settings_))),
-      normalisation_(normalisation_of(data_.train)) {
+Run::Run(const Settings& settings, Task task)
+    : task_(std::move(task)),
+      settings_(checked(is_empty(task_) ? settings : settings_with(task_, settings))),
+      data_(data_for(settings_, task_)),
+      network_(task_.module ? network_of(task_) : named_network(settings_, *data_.train)),
+      module_(module_for(settings_, task_, network_)),
+      model_(module_),
+      optimizer_(optimizer_for(settings_, task_, model_)),
+      normalisation_(data_.train ? normalisation_of(data_.train) : Normalisation()) {
   if (settings_.precision == Precision::kFp16) scaler_.emplace();
 }
 
 Run::~Run() = default;
 
+bool Run::is_own() const { return !is_empty(task_); }
+
 ModelInput Run::input() const {
+  if (!data_.train) return {};
   return input_of(*data_.train, normalisation_, transformer_sizes(settings_));
 }
 
@@ -116,7 +149,7 @@ RunState Run::state() const {
   add_section(trained, "model.", copies_of(model_.named_parameters()));
   add_section(trained, "optimizer.", optimizer_->state());
   if (scaler_) add_section(trained, "scaler.", scaler_->state());
-  add_section(state.common, "input.", state_of(input()));
+  if (data_.train) add_section(state.common, "input.", state_of(input()));
   state.common[kTrained] = trained_names(model_);
   add_section(state.own, "model.", copies_of(model_.named_buffers()));
   add_section(state.own, "run.", state_of(tally_));

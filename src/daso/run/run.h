@@ -11,6 +11,7 @@
 #include "daso/run/saved_model.h"
 #include "daso/run/settings.h"
 #include "daso/run/tally.h"
+#include "daso/run/task.h"
 #include "daso/tensor/flat_model.h"
 
 // A run is one training from its first step to its last, whoever takes part in it and however often
@@ -19,13 +20,15 @@
 //
 //   Run         (run.h)          what stays: settings, data, network, optimizer, loss scaler,
 //                                tally, and the place that it has come to
+//   Task        (task.h)         data, module, loss, optimizer of one's own, for a Run
 //   Session     (session.h)      what is made from one world and ends with it: strategy, shares of
 //                                the data, groups of ranks, control, checkpoint writer, trace,
 //                                times
 //   checkpoint  (checkpoint.h)   a run written down, with what the strategy has to carry over
 //   record      (../record)      what people see of it: progress, summary, traces
+//   train()     (train.h)        all of it in one call, as `daso train` does it
 //
-//   Run run(settings);
+//   Run run(settings);                           // or run(settings, task)
 //   Session session(world, run);                 // begins, or goes on from a checkpoint
 //   session.train(on_progress, interrupted);
 //
@@ -44,19 +47,24 @@ class Network;  // in network.h
 // How a session uses it: what a Run has is lent out, and the session changes it step by step.
 class Run {
  public:
-  // Opens the data and draws the network's parameters by the seed; the process's own random numbers
-  // go on as if nothing had been drawn. Throws ConfigError for what does not fit.
-  explicit Run(const Settings& settings);
+  // Opens the data and draws the network's parameters by the seed, where the task leaves them to
+  // the settings; the process's own random numbers go on as if nothing had been drawn. A module of
+  // the task becomes the run's (FlatModel). Throws ConfigError for what does not fit.
+  explicit Run(const Settings& settings, Task task = {});
   Run(const Run&) = delete;
   Run& operator=(const Run&) = delete;
   ~Run();
 
-  const Settings& settings() const { return settings_; }
+  const Settings& settings() const { return settings_; }  // with the names of the task
+  const Task& task() const { return task_; }
+  bool is_own() const;  // the settings do not name all of it: only its own program can go on
+  // These three are empty where the examples are the task's.
   const Datasets& data() const { return data_; }
   const Normalisation& normalisation() const { return normalisation_; }
   ModelInput input() const;
 
-  Network& network() { return *network_; }
+  Network& network() { return *network_; }          // gives scores
+  torch::nn::Module& module() { return *module_; }  // has the layers and parameters
   FlatModel& model() { return model_; }
   const FlatModel& model() const { return model_; }
   Optimizer& optimizer() { return *optimizer_; }
@@ -82,9 +90,11 @@ class Run {
   const std::optional<RunState>& left() const { return left_; }
 
  private:
+  const Task task_;
   const Settings settings_;
   const Datasets data_;
   const std::shared_ptr<Network> network_;
+  const std::shared_ptr<torch::nn::Module> module_;
   FlatModel model_;
   const std::unique_ptr<Optimizer> optimizer_;
   const Normalisation normalisation_;

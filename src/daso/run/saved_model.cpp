@@ -140,7 +140,9 @@ SavedModel load_saved(const fs::path& path, const Choice& choice) {
   const Manifest manifest = read_manifest(checkpoint);
   State all = read_part(checkpoint, manifest, "node-0.safetensors");
   all.merge(read_part(checkpoint, manifest, "rank-0.safetensors"));
-  SavedModel saved{.name = manifest.model, .input = input_in(section(all, "input."))};
+  SavedModel saved{.name = manifest.model};
+  const State input = section(all, "input.");
+  if (!input.empty()) saved.input = input_in(input);  // examples of one's own have none
   if (choice.best) {
     const fs::path file = path / "best.safetensors";
     require(is_there(file), "{} does not exist; --best is for runs with --keep-best",
@@ -155,6 +157,10 @@ SavedModel load_saved(const fs::path& path, const Choice& choice) {
 
 std::shared_ptr<Network> network_of(const SavedModel& saved) {
   const InputShape& shape = saved.input.shape;
+  require(saved.input.classes > 0,
+          "model '{}' was trained by a program of its own, with examples of its own: only that "
+          "program can make it again; daso export writes its tensors",
+          saved.name);
   auto network = make_network({.name = saved.name,
                                .text = shape.kind == InputKind::kText,
                                .channels = shape.channels,

@@ -21,6 +21,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int kSignalBase = 128;
+constexpr std::uint64_t kModuleDraws = 8;  // tells this use of the seed from others
 
 // While it lives LibTorch computes with so many threads.
 class Threads {
@@ -33,6 +34,9 @@ class Threads {
  private:
   const int before_;
 };
+
+// Of two models the better one has more.
+double merit_of(const Score& score) { return has_accuracy(score) ? score.accuracy : -score.loss; }
 
 // An error is told to the other ranks at once: leaving the session waits for what it has in the
 // background, and they would wait for this rank meanwhile.
@@ -61,10 +65,12 @@ bool Session::train_epoch(const OnProgress& on_progress, InterruptedBy interrupt
   if (run_.finished() || stopping_) return false;
   return with_abandon(world_, [&] {
     const Threads threads(run_.settings().threads);
+    if (run_.task().module) draws_.emplace();
     record_.begin_turn();
     train_batches(on_progress);
     world_.timeline().record(false);
     record_.end_turn();
+    draws_.reset();
     return true;
   });
 }
@@ -110,14 +116,10 @@ at::Tensor Session::train_batch(const Batch& batch, const StepInfo& info) {
   run_.model().zero_gradients();
   for (int i = 0; i < settings.accumulate; ++i) {
     if (i + 1 == settings.accumulate) strategy_->begin_backward(info);
-    if (settings.dropout > 0) {
-      draw_dropout(run_.network(),
-                   {.seed = settings.seed, .rank = world_.rank(), .step = info.step, .part = i});
-    }
+    draw_anew(info, i);
     std::optional<Span> span(std::in_place, timeline, Track::kTraining, "forward", info.step);
-    const at::Tensor scores = scores_of(batch.inputs.narrow(0, i * part, part));
     const at::Tensor mean =
-        training_loss(scores, batch.labels.narrow(0, i * part, part), settings.label_smoothing);
+        loss_of({batch.inputs.narrow(0, i * part, part), batch.labels.narrow(0, i * part, part)});
     const at::Tensor loss = mean.detach().to(at::kDouble);
     sum = sum.defined() ? sum + loss : loss;
     span.emplace(timeline, Track::kTraining, "backward", info.step);
@@ -133,9 +135,30 @@ at::Tensor Session::train_batch(const Batch& batch, const StepInfo& info) {
   return mean;
 }
 
-at::Tensor Session::scores_of(const at::Tensor& inputs) {
-  const Autocast autocast(run_.settings().precision);
-  return run_.network().forward(inputs).to(at::kFloat);
+// What modules draw depends on the step, not on what was drawn before: a run that is resumed goes
+// on with the same bits.
+void Session::draw_anew(const StepInfo& info, int part) {
+  const Settings& settings = run_.settings();
+  if (settings.dropout > 0) {
+    draw_dropout(run_.module(),
+                 {.seed = settings.seed, .rank = world_.rank(), .step = info.step, .part = part});
+  }
+  if (draws_) {
+    draws_->draw_by({settings.seed, kModuleDraws, static_cast<std::uint64_t>(world_.rank()),
+                     static_cast<std::uint64_t>(info.step), static_cast<std::uint64_t>(part)});
+  }
+}
+
+at::Tensor Session::loss_of(const Batch& batch) {
+  std::optional<Autocast> autocast(run_.settings().precision);
+  if (run_.task().loss) {
+    const at::Tensor loss = run_.task().loss(batch);
+    check_loss(loss);
+    return loss.reshape({}).to(at::kFloat);
+  }
+  const at::Tensor scores = run_.network().forward(batch.inputs).to(at::kFloat);
+  autocast.reset();
+  return training_loss(scores, batch.labels, run_.settings().label_smoothing);
 }
 
 // A step that is skipped counts as one: what is due after it happens.
@@ -187,15 +210,18 @@ void Session::evaluate_epoch(int epoch) {
   }
   {
     const TimedSpan span(world_.timeline(), Track::kEvaluation, "evaluation", epoch);
-    tally.score = evaluate(run_.network(), test_part_, team_, world_);
+    const Task& task = run_.task();
+    tally.score = task.loss || task.score ? evaluate(task, test_part_, team_, world_)
+                                          : evaluate(run_.network(), test_part_, team_, world_);
   }
   if (run_.settings().keep_best) keep_if_best();
 }
 
 void Session::keep_if_best() {
   Tally& tally = run_.tally();
-  if (tally.score.accuracy <= tally.best_accuracy) return;
-  tally.best_accuracy = tally.score.accuracy;
+  const double merit = merit_of(tally.score);
+  if (merit <= tally.best_merit) return;
+  tally.best_merit = merit;
   if (world_.rank() != 0) return;
   State tensors;
   for (const State& part : {run_.model().named_parameters(), run_.model().named_buffers()}) {

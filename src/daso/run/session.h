@@ -74,7 +74,8 @@ class Session {
   StepInfo info_at(int epoch, std::int64_t batch) const;
   Batch next_batch(const StepInfo& info);
   at::Tensor train_batch(const Batch& batch, const StepInfo& info);
-  at::Tensor scores_of(const at::Tensor& inputs);
+  void draw_anew(const StepInfo& info, int part);
+  at::Tensor loss_of(const Batch& batch);
   void update(const StepInfo& info);
   void end_epoch(int epoch, const OnProgress& on_progress);
   void agree_on_scale();
@@ -101,6 +102,7 @@ class Session {
   SessionRecord record_;
   LossWatch loss_watch_;
   InterruptedBy interrupted_;
+  std::optional<TrainingDraws> draws_;  // while an epoch is trained, of a module of one's own
   std::optional<RunPlace> resumed_;
   RunPlace saved_;          // that of the newest checkpoint; a run's beginning needs none
   bool has_saved_ = false;  // a checkpoint, or has begun to

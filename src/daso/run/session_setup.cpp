@@ -41,13 +41,21 @@ std::string text_of(const Datasets& data, const Normalisation& normalisation) {
       fmt::join(normalisation.deviation, " "));
 }
 
-void require_same(World& world, const std::string& found) {
-  const std::vector<std::string> all = gather_text(world.everyone(), found, world.limit());
+std::string text_of(const Task& task) {
+  return fmt::format("{} examples to train with ({}) and {} to test with ({})", task.train->size(),
+                     task.train->description(), task.test->size(), task.test->description());
+}
+
+void require_same_data(World& world, const Run& run) {
+  const bool own = run.task().train != nullptr;
+  const std::vector<std::string> all = gather_text(
+      world.everyone(), own ? text_of(run.task()) : text_of(run.data(), run.normalisation()),
+      world.limit());
   for (std::size_t rank = 1; rank < all.size(); ++rank) {
     require(all[rank] == all[0],
-            "--data is not the same on all ranks: rank 0 has {}; rank {} has {}; give all nodes "
-            "the same files",
-            all[0], rank, all[rank]);
+            "{} not the same on all ranks: rank 0 has {}; rank {} has {}; give all {}",
+            own ? "the task's examples are" : "--data is", all[0], rank, all[rank],
+            own ? "ranks the same, which they share out themselves" : "nodes the same files");
   }
 }
 
@@ -56,23 +64,36 @@ void check_batch_size(const Run& run, const World& world) {
   const Settings& settings = run.settings();
   const bool alone = world.topology().ranks_of(world.node()).size() == 1;
   if (settings.batch_size > 1 || (settings.sync_batchnorm && !alone)) return;
+  if (run.task().module) return;  // of which nothing is known
   const InputShape shape = run.data().train->shape();
   check_single_example({.name = settings.model, .height = shape.height, .width = shape.width});
 }
 
-LoaderOptions loader_options(World& world, const Run& run) {
+Loader loader_for(World& world, const Run& run) {
   const Settings& settings = run.settings();
   check_batch_size(run, world);
-  require_same(world, text_of(run.data(), run.normalisation()));
-  return {.shard = {.examples = run.data().train->size(),
-                    .ranks = world.size(),
-                    .batch_size = settings.batch_size * settings.accumulate,
-                    .uneven = settings.uneven,
-                    .seed = settings.seed},
-          .rank = world.rank(),
-          .threads = settings.loader_threads,
-          .augment = settings.augment,
-          .normalisation = run.normalisation()};
+  require_same_data(world, run);
+  const std::shared_ptr<const Examples>& own = run.task().train;
+  const LoaderOptions options{.shard = {.examples = own ? own->size() : run.data().train->size(),
+                                        .ranks = world.size(),
+                                        .batch_size = settings.batch_size * settings.accumulate,
+                                        .uneven = settings.uneven,
+                                        .seed = settings.seed},
+                              .rank = world.rank(),
+                              .threads = settings.loader_threads,
+                              .augment = settings.augment,
+                              .normalisation = run.normalisation()};
+  return own ? Loader(own, options) : Loader(run.data().train, options);
+}
+
+EvaluationLoader test_part_for(const Communicator& team, const Run& run) {
+  const EvaluationOptions options{.batch_size = kEvaluationBatch,
+                                  .rank = team.rank(),
+                                  .ranks = team.size(),
+                                  .threads = run.settings().loader_threads,
+                                  .normalisation = run.normalisation()};
+  const std::shared_ptr<const Examples>& own = run.task().test;
+  return own ? EvaluationLoader(own, options) : EvaluationLoader(run.data().test, options);
 }
 
 // The ranks that train one model together: they are evaluated together.
@@ -105,7 +126,7 @@ int model_ranks(const World& world, const Run& run) {
 Session::Session(World& world, Run& run)
     : world_(world),
       run_(require_free(run)),
-      loader_(run.data().train, loader_options(world, run)),
+      loader_(loader_for(world, run)),
       rate_(rate_options(run.settings(), model_ranks(world, run), loader_.batches())),
       plan_(run_plan_of(run.settings(), model_ranks(world, run), loader_.batches())),
       strategy_([&] {
@@ -114,11 +135,7 @@ Session::Session(World& world, Run& run)
                              strategy_options(run.settings(), plan_, nodes));
       }()),
       team_(team_of(world, run.settings().strategy)),
-      test_part_(run.data().test, {.batch_size = kEvaluationBatch,
-                                   .rank = team_.rank(),
-                                   .ranks = team_.size(),
-                                   .threads = run.settings().loader_threads,
-                                   .normalisation = run.normalisation()}),
+      test_part_(test_part_for(team_, run)),
       control_(world),
       checkpoints_(world, run.settings().out / "checkpoints", run.settings().keep),
       record_(world, run, *strategy_),  // its trace begins before an exchange is taken up
@@ -135,7 +152,7 @@ Session::Session(World& world, Run& run)
 }
 
 Session::~Session() {
-  if (run_.settings().sync_batchnorm) share_statistics(run_.network(), {});
+  if (run_.settings().sync_batchnorm) share_statistics(run_.module(), {});
 }
 
 Settings Session::settings() const { return resolved(run_.settings(), plan_, world_.topology()); }
@@ -151,12 +168,13 @@ void Session::begin_with(const std::filesystem::path& file) {
 void Session::share_batch_norm() {
   Communicator& node = world_.group(world_.topology().ranks_of(world_.node()),
                                     fmt::format("statistics of {}", world_.node()));
-  const int layers = share_statistics(run_.network(), [this, &node](const at::Tensor& values) {
+  const int layers = share_statistics(run_.module(), [this, &node](const at::Tensor& values) {
     const TimedSpan span(world_.timeline(), Track::kCommunicating, "statistics", run_.place().step);
     node.all_reduce(values, Reduce::kSum).wait(world_.limit());
   });
-  require(layers > 0, "--sync-batchnorm changes nothing here: model '{}' has no BatchNorm",
-          run_.settings().model);
+  require(layers > 0, "--sync-batchnorm changes nothing here: model '{}' has no BatchNorm{}",
+          run_.settings().model,
+          run_.task().module ? " of daso/nets/layers.h, which can share its statistics" : "");
 }
 
 void Session::go_on(const Resumption& from) {

@@ -101,6 +101,9 @@ struct Settings {
   std::filesystem::path resume_from;  // empty: the newest of `out`
 };
 
+// In the folder of a run: its settings, all given that count.
+inline constexpr const char* kConfigFile = "config.toml";
+
 // Throws ConfigError for what is impossible whatever the data.
 void validate(const Settings& options);
 

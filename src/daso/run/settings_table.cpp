@@ -158,6 +158,7 @@ void add_optimizer(std::vector<Setting>& table) {
            .must("be above 0", above_zero)
            .from([](R r) { return r.optimizer.trust; }),
        number("weight-decay", &S::weight_decay, "(sgd and lars 0.0005, adamw and lamb 0.01)")
+           .only(for_optimizers(optimizer_names()))
            .must("be 0 or more", zero_or_more)
            .from([](R r) { return r.optimizer.weight_decay; }),
        toggle("no-decay-norm-bias", &O::decay_all,

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <limits>
+
 #include "daso/optim/learning_rate.h"
 #include "daso/run/loss.h"
 #include "daso/strategy/strategy.h"
@@ -10,10 +12,11 @@ namespace daso {
 
 // What one rank counts from a run's beginning to its end, however often it is stopped.
 struct Tally {
-  EpochLoss loss;             // of the epoch under way
-  double train_loss = 0;      // of the last epoch, all ranks
-  Score score;                // after it
-  double best_accuracy = -1;  // of all epochs
+  EpochLoss loss;         // of the epoch under way
+  double train_loss = 0;  // of the last epoch, all ranks
+  Score score;            // after it
+  // Of the best epoch: its accuracy, or minus its loss where there is none.
+  double best_merit = -std::numeric_limits<double>::infinity();
   std::int64_t exchanges = 0;
   RunningMean staleness;
   RateFactor rate;                 // by which the learning rate has fallen

@@ -8,7 +8,7 @@
 #include "daso/record/run_files.h"
 #include "daso/run/session.h"
 
-namespace daso::cli {
+namespace daso {
 
 // What a person sees of a run on rank 0: a bar on a terminal, a line per epoch elsewhere. The run's
 // files are kept on the way.
@@ -34,4 +34,4 @@ class TrainReport {
   Clock::time_point last_ = Clock::now();
 };
 
-}  // namespace daso::cli
+}  // namespace daso

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/train_report.h"
+#include "daso/run/train_report.h"
 
 #include <cstdio>
 
 #include "daso/launch/output.h"
 #include "daso/record/report_text.h"
 
-namespace daso::cli {
+namespace daso {
 namespace {
 
 constexpr Seconds kBetweenBars{0.2};
@@ -51,11 +51,12 @@ void TrainReport::operator()(const Progress& now) {
 void TrainReport::show_epoch(const Progress& now) const {
   const std::string cadence = cadence_in(now.strategy);
   fmt::print(
-      "{}epoch {:3} of {}  {}loss {:.4f}  test loss {:.4f}  accuracy {:.4f}  "
+      "{}epoch {:3} of {}  {}loss {:.4f}  test loss {:.4f}  {}"
       "{:.0f} samples/s  waiting {:.1f} %{}\n",
       columns_ ? "\033[K" : "", now.info.epoch + 1, now.epochs,
       cadence.empty() ? "" : fmt::format("{:12}  ", cadence), now.loss, now.test->loss,
-      now.test->accuracy, now.samples_per_second, 100 * now.wait_share, late_in(now));
+      has_accuracy(*now.test) ? fmt::format("accuracy {:.4f}  ", now.test->accuracy) : "",
+      now.samples_per_second, 100 * now.wait_share, late_in(now));
   std::fflush(stdout);
 }
 
@@ -87,4 +88,4 @@ std::string TrainReport::late_in(const Progress& now) const {
                      1e3 * now.late->seconds);
 }
 
-}  // namespace daso::cli
+}  // namespace daso
