@@ -96,7 +96,7 @@ TEST(GoldenCase, ListMayHoldCasesOfAllKinds) {
 }
 
 TEST(GoldenCase, FileThatIsNoListOfCasesIsRefused) {
-  EXPECT_NE(refusal("{\"name\": ").find(": is no JSON from byte 9 on"), std::string::npos);
+  EXPECT_NE(refusal("{\"name\": ").find(": is no JSON from byte 10 on"), std::string::npos);
   EXPECT_NE(refusal("").find(": is no JSON from byte 1 on"), std::string::npos);
   EXPECT_NE(refusal("{\"lr\": 1e999}").find(": is no JSON: the number that ends at byte 12 "),
             std::string::npos);
