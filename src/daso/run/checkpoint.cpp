@@ -15,6 +15,7 @@
 #include "daso/base/disk.h"
 #include "daso/base/error.h"
 #include "daso/base/paths.h"
+#include "daso/tensor/pytorch_file.h"
 #include "daso/tensor/safetensors.h"
 
 namespace daso {
@@ -146,8 +147,9 @@ State read_model(const fs::path& path, Seconds limit) {
     const auto size = fs::file_size(path, problem);
     return problem ? 0 : static_cast<std::int64_t>(size);
   });
-  State tensors =
-      disk.within(limit + time_for(bytes), what, [path] { return read_tensors(path).tensors; });
+  State tensors = disk.within(limit + time_for(bytes), what, [path] {
+    return is_pytorch(path) ? read_pytorch(path) : read_tensors(path).tensors;
+  });
   for (const auto& [name, tensor] : tensors) {
     require(!tensor.is_floating_point() || at::isfinite(tensor).all().item<bool>(),
             "{}: tensor '{}' has values that are not finite (NaN or infinity): the model of this "

@@ -65,7 +65,8 @@ Manifest read_manifest(const std::filesystem::path& checkpoint, Seconds limit = 
 State read_part(const std::filesystem::path& checkpoint, const Manifest& manifest,
                 const std::string& name, Seconds limit = kReadLimit);
 
-// All tensors of a safetensors file. Throws ConfigError naming it, also if a value is not finite.
+// All tensors of a safetensors file, or of one that torch.save has written. Throws ConfigError
+// naming it, also if a value is not finite.
 State read_model(const std::filesystem::path& path, Seconds limit = kReadLimit);
 
 // What a rank of a world goes on with: what it had itself where the world has as many ranks and

@@ -4,13 +4,11 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <bit>
-#include <cerrno>
-#include <cstring>
 
 #include "daso/base/error.h"
 #include "daso/base/output_file.h"
 #include "daso/base/paths.h"
+#include "daso/tensor/byte_cursor.h"
 #include "daso/tensor/large_tensor.h"
 #include "daso/tensor/safetensors_header.h"
 
@@ -18,8 +16,6 @@ namespace daso {
 namespace {
 
 namespace fs = std::filesystem;
-
-static_assert(std::endian::native == std::endian::little, "the format is little-endian");
 
 // In the order of the values: large elements first, so that each lies at a multiple of its size.
 std::vector<const State::value_type*> in_file_order(const State& tensors) {
@@ -31,30 +27,14 @@ std::vector<const State::value_type*> in_file_order(const State& tensors) {
   return order;
 }
 
-void read_exactly(const FileDescriptor& file, const std::string& name, std::span<std::byte> bytes) {
-  while (!bytes.empty()) {
-    const ssize_t count = ::read(file.get(), bytes.data(), bytes.size());
-    if (count < 0 && errno == EINTR) continue;
-    require(count >= 0, "{}: cannot be read: {}", name, std::strerror(errno));
-    require(count > 0, "{}: ends early", name);
-    bytes = bytes.subspan(static_cast<std::size_t>(count));
-  }
-}
-
-// Other bytes than these are no values of a bool, and what they do is undefined.
-bool only_zero_and_one(std::span<const std::byte> bytes) {
-  return std::all_of(bytes.begin(), bytes.end(), [](std::byte one) { return one <= std::byte{1}; });
-}
-
+// Its values begin at the file's byte `begin`.
 at::Tensor read_tensor(const FileDescriptor& file, const std::string& name,
-                       const TensorEntry& entry) {
+                       const TensorEntry& entry, std::uint64_t begin) {
   const at::Tensor tensor = at::empty(entry.sizes, entry.type);
   DASO_ASSERT(tensor.nbytes() == entry.end - entry.begin);
   if (tensor.numel() == 0) return tensor;
-  read_exactly(file, name, host_bytes(tensor));
-  require(entry.type != at::kBool || only_zero_and_one(host_bytes(tensor)),
-          "{}: tensor {} is of type BOOL and has values other than 0 and 1", name,
-          quoted(entry.name));
+  read_at(file, name, begin, host_bytes(tensor));
+  require_values(name, entry.name, tensor);
   return tensor;
 }
 
@@ -88,20 +68,21 @@ TensorFile read_tensors(const fs::path& path) {
 
   std::uint64_t length = 0;
   require(whole >= sizeof length, "{}: is no safetensors file, it has {} bytes", name, whole);
-  read_exactly(file, name, std::as_writable_bytes(std::span(&length, 1)));
+  read_at(file, name, 0, std::as_writable_bytes(std::span(&length, 1)));
   require(length <= kLargestHeader, "{}: is no safetensors file: its header would have {} bytes",
           name, length);
   require(length <= whole - sizeof length,
           "{}: is truncated: its header should have {} bytes, the file has {}", name, length,
           whole);
   std::string text(length, '\0');
-  read_exactly(file, name, std::as_writable_bytes(std::span(text)));
+  read_at(file, name, sizeof length, std::as_writable_bytes(std::span(text)));
 
   const FileHeader header = parse_header(name, text, whole - sizeof length - length);
   TensorFile result;
   result.metadata = header.metadata;
   for (const TensorEntry& entry : header.entries) {
-    result.tensors.emplace(entry.name, read_tensor(file, name, entry));
+    const std::uint64_t begin = sizeof length + length + entry.begin;
+    result.tensors.emplace(entry.name, read_tensor(file, name, entry, begin));
   }
   return result;
 }

@@ -11,6 +11,7 @@
 
 #include "daso/base/checked_json.h"
 #include "daso/base/error.h"
+#include "daso/tensor/large_tensor.h"
 
 namespace daso {
 namespace {
@@ -38,6 +39,13 @@ const TensorType& type_of(const std::string& name, const at::Tensor& tensor) {
           "tensor '{}' is of type {}, which files cannot hold; convert it first", name,
           c10::toString(tensor.scalar_type()));
   return *type;
+}
+
+void require_values(const std::string& file, const std::string& name, const at::Tensor& tensor) {
+  if (tensor.scalar_type() != at::kBool) return;
+  const std::span<const std::byte> all = host_bytes(tensor);
+  require(std::all_of(all.begin(), all.end(), [](std::byte one) { return one <= std::byte{1}; }),
+          "{}: tensor {} is of type BOOL and has values other than 0 and 1", file, quoted(name));
 }
 
 at::Tensor in_one_piece(const at::Tensor& tensor) { return tensor.detach().cpu().contiguous(); }

@@ -31,6 +31,10 @@ const TensorType& type_of(const std::string& name, const at::Tensor& tensor);
 // already.
 at::Tensor in_one_piece(const at::Tensor& tensor);
 
+// Throws ConfigError naming file and tensor for a bool that is neither 0 nor 1: what such a value
+// does is undefined.
+void require_values(const std::string& file, const std::string& name, const at::Tensor& tensor);
+
 // As in the format's own library; a longer one is an attack or no such file.
 inline constexpr std::uint64_t kLargestHeader = 100'000'000;
 
