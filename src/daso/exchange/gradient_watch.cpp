@@ -54,7 +54,11 @@ GradientWatch::~GradientWatch() {
 }
 
 void GradientWatch::arm() {
-  DASO_ASSERT(!armed_);  // flush() ends a step
+  if (armed_) {
+    throw Error(
+        "begin_backward() was called twice in a step; call it once, before the last backward, and "
+        "before_step() after that backward");
+  }
   armed_ = true;
   next_ = 0;
   std::fill(seen_.begin(), seen_.end(), false);
@@ -62,7 +66,12 @@ void GradientWatch::arm() {
 }
 
 void GradientWatch::flush() {
-  DASO_ASSERT(armed_);
+  if (!armed_) {
+    throw Error(
+        "before_step() was called without begin_backward() before it, so the gradients of this "
+        "step "
+        "have not travelled; call begin_backward() before the last backward of every step");
+  }
   for (; next_ < buckets_.size(); ++next_) on_ready_(next_);
   armed_ = false;
 }
