@@ -240,8 +240,47 @@ TEST(Session, BeginsWithTheModelThatRankZeroWasGiven) {
 TEST(Summary, HasNothingOfAnEpochThatWasNotOver) {
   for (const char* name : {"train_loss", "test_loss", "test_accuracy"}) {
     EXPECT_THAT(text_of(Summary{.epochs = 1}), HasSubstr(name));
-    EXPECT_THAT(text_of(Summary{.epochs = 0}), testing::Not(HasSubstr(name)));
+    EXPECT_THAT(text_of(Summary{.epochs = 0, .evaluated = false}), testing::Not(HasSubstr(name)));
   }
+}
+
+// Of three epochs of 8 steps. What it ends with is what an epoch ends with: nodes agree, the model
+// is evaluated and saved.
+TEST(Session, EndsAfterTheStepsThatItMayTake) {
+  for (const std::string strategy : {"daso", "local", "sync", "node", "none"}) {
+    const ScratchFolder folder;
+    Settings options = small_run(folder.path());
+    options.strategy = strategy;
+    options.max_steps = 5;
+    const Summary first = train(options)[0];
+    EXPECT_EQ(first.steps, 5) << strategy;
+    EXPECT_EQ(first.epochs, 0);
+    EXPECT_TRUE(first.evaluated);
+    EXPECT_GT(first.test_loss, 0);
+    EXPECT_TRUE(fs::exists(folder.path() / "checkpoints" / "step-000000005" / "manifest.json"));
+    options.resume = true;
+    EXPECT_EQ(train(options)[0].steps, 5) << "a run that has ended goes on";
+    options.max_steps = 13;
+    EXPECT_EQ(train(options)[0].steps, 13);
+    options.max_steps = 100;
+    EXPECT_EQ(train(options)[0].steps, 24) << "there are no more epochs";
+  }
+}
+
+// The end of a part is no step of its own.
+TEST(Session, GoesOnAfterTheStepsThatItMightTake) {
+  const ScratchFolder whole;
+  Settings options = small_run(whole.path());
+  options.strategy = "sync";
+  train(options);
+  const ScratchFolder parts;
+  options.out = parts.path();
+  options.max_steps = 11;
+  train(options);
+  options.resume = true;
+  options.max_steps.reset();
+  train(options);
+  EXPECT_TRUE(result_in(parts.path()) == result_in(whole.path()));
 }
 
 TEST(Session, SaysThatARunHasDiverged) {

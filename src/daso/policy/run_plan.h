@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 
@@ -25,10 +26,12 @@ struct StepInfo {
 
 struct RunPlan {
   int epochs = 1;
-  std::int64_t batches = 1;  // steps of each epoch
-  LearningRate rate;         // of a step; the schedule looks one step ahead
+  std::int64_t batches = 1;            // steps of each epoch
+  LearningRate rate;                   // of a step; the schedule looks one step ahead
+  std::int64_t most_steps = kEndless;  // the run ends after so many; its last epoch is then shorter
 
-  std::int64_t steps() const { return epochs * batches; }
+  std::int64_t steps() const { return epochs * batches; }  // that the rate is planned for
+  std::int64_t end() const { return std::min(steps(), most_steps); }  // those that are done
   StepInfo at(int epoch, std::int64_t batch) const;
 };
 

@@ -51,6 +51,7 @@ Progress Meter::progress(const StepInfo& info, int epochs) const {
   const double of_epoch = since(start_).count();
   return {.info = info,
           .epochs = epochs,
+          .steps = epochs * (info.last + 1),
           .seconds = seconds(),
           .strategy = strategy_.status(),
           .loss = 0,

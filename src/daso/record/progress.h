@@ -38,7 +38,8 @@ struct RunningMean {
 struct Progress {
   StepInfo info;
   int epochs = 0;
-  double seconds = 0;  // of the run, in this process
+  std::int64_t steps = 0;  // of the whole run
+  double seconds = 0;      // of the run, in this process
   StrategyStatus strategy;
   double loss = 0;                // mean of the epoch so far; of all ranks at its end
   double samples_per_second = 0;  // of all ranks, in this epoch

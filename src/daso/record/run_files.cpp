@@ -112,7 +112,7 @@ bool RunFiles::due(const StepInfo& info) const {
 
 void RunFiles::add(const Progress& now) {
   now_ = now;
-  seconds_left_ = seconds_left(now.info);
+  seconds_left_ = seconds_left(now);
   if (now.test && has_accuracy(*now.test)) accuracy_ = now.test->accuracy;
   if (is_recorded(now.info)) put_record(now);
   if (status_written_ && since(*status_written_) < kBetweenStatus) return;
@@ -162,7 +162,8 @@ void RunFiles::end(const Summary& summary) {
     warn((facts_.folder / "summary.json").string() + ": cannot be written");
   }
   seconds_left_ = 0;
-  put_status(summary.epochs >= facts_.epochs ? "finished" : "stopped");
+  const bool finished = summary.epochs >= facts_.epochs || summary.steps >= facts_.max_steps;
+  put_status(finished ? "finished" : "stopped");
   try {
     write_report({facts_.folder}, facts_.folder / "report.html");
   } catch (const std::exception& error) {
@@ -170,10 +171,10 @@ void RunFiles::end(const Summary& summary) {
   }
 }
 
-double RunFiles::seconds_left(const StepInfo& info) const {
-  const auto done = static_cast<double>(info.step + 1 - facts_.first_step);
-  const auto all = static_cast<double>(facts_.epochs) * static_cast<double>(info.last + 1);
-  return since(begin_).count() / done * (all - static_cast<double>(info.step + 1));
+double RunFiles::seconds_left(const Progress& now) const {
+  const std::int64_t done = now.info.step + 1;
+  const double per_step = since(begin_).count() / static_cast<double>(done - facts_.first_step);
+  return per_step * static_cast<double>(now.steps - done);
 }
 
 // Where a run is. A failure is not worth a word: it is written again in a second.
@@ -187,7 +188,7 @@ void RunFiles::put_status(const char* state) const {
                  {metric("epoch"), value_of(metric_row("epoch"), now_)},
                  {"epochs", now_.epochs},
                  {"step", now_.info.step + 1},
-                 {"steps", now_.epochs * (now_.info.last + 1)}};
+                 {"steps", now_.steps}};
   const auto put = [&](const Metric& metric) {
     status[std::string(metric.name)] = value_of(metric, now_);
   };

@@ -21,6 +21,7 @@ struct RunFacts {
   std::string model;
   std::string data;
   int epochs = 1;
+  std::int64_t max_steps = kEndless;
   std::int64_t first_step = 0;  // where this process began; later ones of a run before are dropped
 };
 
@@ -44,7 +45,7 @@ class RunFiles {
   void end(const Summary& summary);
 
   // As this process has gone so far.
-  double seconds_left(const StepInfo& info) const;
+  double seconds_left(const Progress& now) const;
 
  private:
   void open_metrics();

@@ -59,11 +59,13 @@ std::string text_of(const Summary& s) {
                  {"late", late_of(s.late)},
                  {"exit", s.exit},
                  {"out", s.out}};
-  if (s.epochs == 0) report.erase("train_loss");
-  if (s.epochs == 0 || !s.evaluated) {
+  if (s.epochs == 0 && !s.evaluated) report.erase("train_loss");
+  if (!s.evaluated) {
     for (const char* name : {"test_loss", "test_accuracy"}) report.erase(name);
   }
   if (std::isnan(s.test_accuracy)) report.erase("test_accuracy");
+  if (s.evaluated && s.top5) report["top5"] = *s.top5;
+  if (s.evaluated && s.perplexity) report["perplexity"] = *s.perplexity;
   if (s.bad_images) report["bad_images"] = *s.bad_images;
   return report.dump(2) + "\n";
 }

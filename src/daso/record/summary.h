@@ -32,7 +32,7 @@ struct Summary {
   std::int64_t bytes_between_nodes = 0;
   std::int64_t skipped_steps = 0;
   double train_loss = 0;
-  bool evaluated = true;  // on a test part, after the last whole epoch; else there are none of:
+  bool evaluated = true;  // on a test part, after the last epoch; else there are none of:
   double test_loss = 0;
   double test_accuracy = 0;
   std::optional<std::int64_t> bad_images;  // where they are skipped

@@ -75,7 +75,10 @@ class Run {
   // The step to go on with.
   const RunPlace& place() const { return place_; }
   void move_to(const RunPlace& place) { place_ = place; }
-  bool finished() const { return place_.epoch >= settings_.epochs; }
+  bool finished() const {
+    return place_.epoch >= settings_.epochs ||
+           (settings_.max_steps && place_.step >= *settings_.max_steps);
+  }
 
   // What a checkpoint keeps of it, in copies; the session adds what is its own. load() is the way
   // back, but for the place; it throws ConfigError where the tensors are those of another run.

@@ -87,7 +87,7 @@ void Session::train_batches(const OnProgress& on_progress) {
     run_.tally().loss.add(train_batch(next_batch(info), info));
     run_.move_to({.epoch = epoch, .batch = batch + 1, .step = info.step + 1});
     if (batch == info.last) return end_epoch(epoch, on_progress);
-    if (world_.rank() == 0) on_progress(record_.progress(info, plan_.epochs));
+    if (world_.rank() == 0) on_progress(record_.progress(info, plan_));
     if (checkpoint_due(info)) checkpoint();
     if (stopping_) return;
   }
@@ -179,11 +179,14 @@ void Session::end_epoch(int epoch, const OnProgress& on_progress) {
   tally.train_loss = strategy_->end_epoch(epoch, tally.loss.mean());
   if (run_.scaler()) agree_on_scale();
   evaluate_epoch(epoch);
-  const StepInfo info = info_at(epoch, plan_.batches - 1);
+  const StepInfo info = info_at(epoch, run_.place().batch - 1);
   after_epoch(rate_, tally.rate, tally.train_loss);
-  run_.move_to({.epoch = epoch + 1, .batch = 0, .step = info.step + 1});
+  // An epoch that --max-steps cuts short can be gone on with.
+  if (info.batch + 1 == plan_.batches) {
+    run_.move_to({.epoch = epoch + 1, .batch = 0, .step = info.step + 1});
+  }
   if (world_.rank() == 0) {
-    Progress now = record_.progress(info, plan_.epochs);
+    Progress now = record_.progress(info, plan_);
     now.loss = tally.train_loss;
     now.test = tally.score;
     on_progress(now);

@@ -41,7 +41,7 @@ class Session {
   Session& operator=(const Session&) = delete;
   ~Session();
 
-  // Trains until the last epoch, or until a signal says stop. What rank 0 gets is the run's: times
+  // Trains until the last step, or until a signal says stop. What rank 0 gets is the run's: times
   // and exit code are each rank's own, and with `none` and `node` losses are, too. `on_progress` is
   // called after every step on rank 0.
   Summary train(const OnProgress& on_progress, const InterruptedBy& interrupted);
@@ -60,8 +60,9 @@ class Session {
   const FlatModel& model() const { return run_.model(); }
   Settings settings() const;                         // with everything given that counts
   bool has_saved() const { return has_saved_; }      // it has begun to write a checkpoint
-  bool finished() const { return run_.finished(); }  // no epoch is left
-  std::optional<RunPlace> resumed() const { return resumed_; }  // where it went on; none: it began
+  bool finished() const { return run_.finished(); }  // no step is left
+  std::optional<RunPlace> resumed() const { return resumed_; }   // where it went on; none: it began
+  const std::string& begun_with() const { return begun_with_; }  // what --init gave, on rank 0
 
  private:
   // The setup.

@@ -24,11 +24,12 @@ void SessionRecord::begin_step(std::int64_t step) {
   if (traced) world_.timeline().record(step >= traced->first && step < traced->end);
 }
 
-Progress SessionRecord::progress(const StepInfo& info, int epochs) {
+Progress SessionRecord::progress(const StepInfo& info, const RunPlan& plan) {
   if (run_.model().parameters().is_cpu() || info.step % kReadLossEvery == 0) {
     loss_ = run_.tally().loss.mean();
   }
-  Progress now = meter_.progress(info, epochs);
+  Progress now = meter_.progress(info, plan.epochs);
+  now.steps = plan.end();
   now.loss = loss_;
   return now;
 }
@@ -44,6 +45,7 @@ Summary SessionRecord::summary() {
   summary.staleness_mean = tally.staleness.value();
   summary.skipped_steps = tally.skipped_steps;
   summary.train_loss = tally.train_loss;
+  summary.evaluated = run_.place().epoch > 0 || run_.finished();
   summary.test_loss = tally.score.loss;
   summary.test_accuracy = tally.score.accuracy;
   if (settings.skip_bad_images) summary.bad_images = bad_images();

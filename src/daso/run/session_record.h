@@ -31,7 +31,7 @@ class SessionRecord {
 
   // On a device the loss is as old as the last step that is recorded in metrics.jsonl: to read it
   // in every step would make the device wait for its next one.
-  Progress progress(const StepInfo& info, int epochs);
+  Progress progress(const StepInfo& info, const RunPlan& plan);
   // All ranks call it together, between turns. Writes the trace.
   Summary summary();
 

@@ -77,7 +77,8 @@ void add_model(std::vector<Setting>& table) {
        names("freeze", &S::freeze,
              "Parameters that stay as they are, by the beginnings of their names")
            .in_state(),
-       count("epochs", &S::epochs, "Passes over the data", 1)});
+       count("epochs", &S::epochs, "Passes over the data", 1),
+       count("max-steps", &S::max_steps, "End after so many steps of the whole run", 1)});
 }
 
 void add_data(std::vector<Setting>& table) {

@@ -60,12 +60,16 @@ void print_start(const World& world, const Settings& o, const Session& session,
   } else if (o.resume) {
     fmt::print("there is no complete checkpoint in {} yet: this run begins anew\n", o.out.string());
   }
-  if (session.finished()) fmt::print("this run is finished: all {} epochs are done\n", o.epochs);
+  if (session.finished()) {
+    fmt::print(
+        "this run is finished: all {} are done\n",
+        o.max_steps ? fmt::format("{} steps", *o.max_steps) : fmt::format("{} epochs", o.epochs));
+  }
   std::fflush(stdout);
 }
 
 std::string result_of(const Summary& summary) {
-  if (summary.epochs == 0) return "not evaluated, no epoch is over";
+  if (!summary.evaluated) return "not evaluated, no epoch is over";
   const Score score{.loss = summary.test_loss, .accuracy = summary.test_accuracy};
   return has_accuracy(score) ? fmt::format("accuracy {:.4f}", score.accuracy)
                              : fmt::format("test loss {:.4f}", score.loss);

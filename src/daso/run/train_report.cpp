@@ -31,6 +31,7 @@ TrainReport::TrainReport(const World& world, const Settings& options, const Sess
                      .model = options.model,
                      .data = options.data,
                      .epochs = options.epochs,
+                     .max_steps = options.max_steps.value_or(kEndless),
                      .first_step = session.resumed().value_or(RunPlace{}).step}),
       histograms_(options.histograms),
       quiet_(quiet),
@@ -69,7 +70,7 @@ void TrainReport::show_bar(const Progress& now) {
       "epoch {} of {} [{:#>{}}{:.>{}}] {} left  {}{}  loss {:.4f}  {:.0f} samples/s  "
       "waiting {:.1f} %{}",
       now.info.epoch + 1, now.epochs, "", filled, "", kWidth - filled,
-      short_duration(files_.seconds_left(now.info)), cadence_in(now.strategy),
+      short_duration(files_.seconds_left(now)), cadence_in(now.strategy),
       now.strategy.in_flight_for > 0
           ? fmt::format(" exchange in flight for {}", now.strategy.in_flight_for)
           : "",
