@@ -10,6 +10,7 @@
 #include "daso/comm/gather_text.h"
 #include "daso/nets/layers.h"
 #include "daso/nets/network.h"
+#include "daso/run/initial_model.h"
 #include "daso/run/resume.h"
 #include "daso/run/session.h"
 #include "daso/run/settings_table.h"
@@ -160,7 +161,18 @@ Settings Session::settings() const { return resolved(run_.settings(), plan_, wor
 // Rank 0's file is the one that counts; with `none` every rank has a model of its own.
 void Session::begin_with(const std::filesystem::path& file) {
   const bool apart = traits_of(run_.settings().strategy).ties == Reach::kRank;
-  if (apart || world_.rank() == 0) run_.model().load(read_model(file));
+  if (apart || world_.rank() == 0) {
+    const InitialModel initial = initial_model(run_.model(), file, run_.settings().init_skip);
+    begun_with_ = text_of(initial, file);
+    try {
+      run_.model().load(initial.tensors);
+    } catch (const ConfigError& error) {
+      throw ConfigError(fmt::format(
+          "{}: {}; --init-skip NAME,... leaves out what does not fit, by the beginnings "
+          "of names",
+          begun_with_, error.what()));
+    }
+  }
   if (!apart) spread_model(world_, run_.model());
 }
 

@@ -67,6 +67,8 @@ void validate(const Settings& options) {
               (*options.lr_warmup_epochs >= 0 && *options.lr_warmup_epochs <= options.epochs),
           "--lr-warmup-epochs must be in 0 ... {}, as there are --epochs {}, got {}",
           options.epochs, options.epochs, options.lr_warmup_epochs.value_or(0));
+  require(options.init_skip.empty() || !options.init.empty(),
+          "--init-skip says what is not taken from the file of --init: give --init as well");
   refuse_idle(options, "model");
   check_sizes(transformer_sizes(options));
   rate_options(options, 1, 1);  // whatever the number of ranks and steps

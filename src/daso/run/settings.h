@@ -46,9 +46,10 @@ struct Settings {
   std::optional<int> layers;  // of a transformer, as are the next two
   std::optional<int> embedding;
   std::optional<int> heads;
-  double dropout = 0;               // of a transformer or vit-tiny
-  std::string init;                 // safetensors; empty: by the seed
-  std::vector<std::string> freeze;  // prefixes of names of parameters that stay as they are
+  double dropout = 0;                  // of a transformer or vit-tiny
+  std::string init;                    // a file of tensors; empty: by the seed
+  std::vector<std::string> init_skip;  // prefixes of names that it is not taken for
+  std::vector<std::string> freeze;     // prefixes of names of parameters that stay as they are
   int epochs = 6;
   int batch_size = 32;            // per rank and backward
   std::optional<int> max_steps;   // of the whole run; none: all of its epochs

@@ -73,7 +73,9 @@ void add_model(std::vector<Setting>& table) {
               "Of --model transformer and vit-tiny: chance of a value to be left out")
            .only(for_dropout())
            .must("be in 0 ... below 1", below_one),
-       text("init", &S::init, "TEXT", "Parameters to start from, a safetensors file"),
+       text("init", &S::init, "TEXT", "Parameters to start from, a safetensors or PyTorch file"),
+       names("init-skip", &S::init_skip,
+             "Of --init: parameters that are not taken, by the beginnings of their names"),
        names("freeze", &S::freeze,
              "Parameters that stay as they are, by the beginnings of their names")
            .in_state(),
