@@ -13,10 +13,19 @@
 
 namespace daso {
 
+// How many examples of a class an evaluation met, and told right.
+struct ClassScore {
+  std::int64_t examples = 0;
+  std::int64_t right = 0;
+};
+
 // What an evaluation finds.
 struct Score {
   double loss = 0;      // mean over the labels, in nats; a text has one at each place
   double accuracy = 0;  // 0 ... 1; NaN: there is none, as of a regression
+  std::optional<double> top5 =
+      {};  // of images of more than 5 classes: the label is one of the best 5
+  std::vector<ClassScore> classes = {};  // of images; a checkpoint does not keep it
 };
 
 inline bool has_accuracy(const Score& score) { return !std::isnan(score.accuracy); }

@@ -42,11 +42,15 @@ std::string with_detail(const std::string& value, const std::string& detail) {
 }
 
 std::string accuracy_of(const json& figures) {
-  const std::string loss = number_field(figures, "test_loss", loss_text);
-  return with_detail(
-      number_field(figures, "test_accuracy",
-                   [](double share) { return fmt::format("{:.2f} %", 100 * share); }),
-      loss.empty() ? "" : "loss " + loss);
+  const auto percent = [](double share) { return fmt::format("{:.2f} %", 100 * share); };
+  std::string detail;
+  const auto add = [&](const char* title, const std::string& value) {
+    if (!value.empty()) detail += fmt::format("{}{} {}", detail.empty() ? "" : ", ", title, value);
+  };
+  add("top-5", number_field(figures, "top5", percent));
+  add("loss", number_field(figures, "test_loss", loss_text));
+  add("perplexity", number_field(figures, "perplexity", short_number));
+  return with_detail(number_field(figures, "test_accuracy", percent), detail);
 }
 
 // 4 ranks, 1 rank

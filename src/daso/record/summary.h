@@ -35,6 +35,8 @@ struct Summary {
   bool evaluated = true;  // on a test part, after the last epoch; else there are none of:
   double test_loss = 0;
   double test_accuracy = 0;
+  std::optional<double> top5;              // of images of more than 5 classes
+  std::optional<double> perplexity;        // of a text
   std::optional<std::int64_t> bad_images;  // where they are skipped
   std::vector<TimeSpent> time_budget;      // of each node
   std::vector<RankLateness> late;          // of each rank

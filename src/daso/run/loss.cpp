@@ -48,29 +48,70 @@ void LossWatch::look_until(std::size_t left) {
   }
 }
 
-Score evaluate(Network& network, EvaluationLoader& own_part, Communicator& ranks, World& world) {
+double perplexity_of(double loss) { return std::exp(loss); }
+
+namespace {
+
+// What ranks add up: these, then of each class its examples, then those that are right.
+enum Total : std::int64_t { kLoss, kRight, kLabels, kRightInFive, kLabelsOfFive, kTotals };
+
+// Adds what a network says of a batch to the totals.
+void add(const at::Tensor& totals, const at::Tensor& scores, const at::Tensor& labels,
+         bool of_images) {
+  constexpr std::int64_t kFive = 5;
+  const auto plus = [&](Total total, const at::Tensor& value) {
+    totals[total] += value.to(at::kDouble);
+  };
+  const at::Tensor right = scores.argmax(1).eq(labels);
+  plus(kLoss, at::cross_entropy_loss(scores, labels, /*weight=*/{}, at::Reduction::Sum));
+  plus(kRight, right.sum());
+  totals[kLabels] += static_cast<double>(labels.numel());
+  if (of_images && scores.size(1) > kFive) {
+    const at::Tensor better = scores.gt(scores.gather(1, labels.unsqueeze(1))).sum(1);
+    plus(kRightInFive, better.lt(kFive).sum());
+    totals[kLabelsOfFive] += static_cast<double>(labels.numel());
+  }
+  const std::int64_t classes = (totals.size(0) - kTotals) / 2;
+  if (classes == 0) return;
+  totals.narrow(0, kTotals, classes) += at::bincount(labels, /*weights=*/{}, classes);
+  totals.narrow(0, kTotals + classes, classes) +=
+      at::bincount(labels.masked_select(right), /*weights=*/{}, classes);
+}
+
+Score score_of(const at::Tensor& totals) {
+  const auto number = [&](std::int64_t i) { return totals[i].item<double>(); };
+  const double labels = std::max(1.0, number(kLabels));
+  Score score{.loss = number(kLoss) / labels, .accuracy = number(kRight) / labels};
+  if (number(kLabelsOfFive) > 0) score.top5 = number(kRightInFive) / number(kLabelsOfFive);
+  const std::int64_t classes = (totals.size(0) - kTotals) / 2;
+  for (std::int64_t i = 0; i < classes; ++i) {
+    score.classes.push_back({.examples = static_cast<std::int64_t>(number(kTotals + i)),
+                             .right = static_cast<std::int64_t>(number(kTotals + classes + i))});
+  }
+  return score;
+}
+
+}  // namespace
+
+Score evaluate(Network& network, EvaluationLoader& own_part, Communicator& ranks, World& world,
+               int classes) {
   const at::NoGradGuard no_grad;
   const bool was_training = network.is_training();
   network.eval();
-  at::Tensor totals = at::zeros({3}, at::kDouble);  // loss, right labels, all labels
+  at::Tensor totals = at::zeros({kTotals + 2 * std::int64_t{classes}}, at::kDouble);
   own_part.start();
   for (std::int64_t i = 0; i < own_part.batches(); ++i) {
     const Batch batch = own_part.next();
-    const at::Tensor scores = network.forward(batch.inputs).flatten(0, -2);
-    const at::Tensor labels = batch.labels.flatten();
-    const at::Tensor loss =
-        at::cross_entropy_loss(scores, labels, /*weight=*/{}, at::Reduction::Sum);
-    totals[0] += loss.to(at::kDouble);
-    totals[1] += scores.argmax(1).eq(labels).sum().to(at::kDouble);
-    totals[2] += static_cast<double>(labels.numel());
+    const at::Tensor scores = network.forward(batch.inputs);
+    const bool of_images = scores.dim() == 2;  // a text has scores at every place
+    add(totals, scores.flatten(0, -2), batch.labels.flatten(), of_images);
   }
   network.train(was_training);
   {
     const TimedSpan span(world.timeline(), Track::kCommunicating, "scores", 0);
     totals = ranks.all_reduce(totals, Reduce::kSum).wait(world.limit());
   }
-  const double labels = std::max(1.0, totals[2].item<double>());
-  return {.loss = totals[0].item<double>() / labels, .accuracy = totals[1].item<double>() / labels};
+  return score_of(totals);
 }
 
 }  // namespace daso

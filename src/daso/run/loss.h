@@ -72,7 +72,12 @@ class LossWatch {
   std::deque<Entry> waiting_;
 };
 
+// Of a text: e to its mean loss. So many tokens, all equally likely, would be as hard to tell.
+double perplexity_of(double loss);
+
 // The score of a model on all examples, each of the ranks doing its part; the same on all of them.
-Score evaluate(Network& network, EvaluationLoader& own_part, Communicator& ranks, World& world);
+// By class, too, where their number is given.
+Score evaluate(Network& network, EvaluationLoader& own_part, Communicator& ranks, World& world,
+               int classes = 0);
 
 }  // namespace daso

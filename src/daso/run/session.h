@@ -105,6 +105,7 @@ class Session {
   InterruptedBy interrupted_;
   std::optional<TrainingDraws> draws_;  // while an epoch is trained, of a module of one's own
   std::optional<RunPlace> resumed_;
+  std::string begun_with_;  // empty: random numbers
   RunPlace saved_;          // that of the newest checkpoint; a run's beginning needs none
   bool has_saved_ = false;  // a checkpoint, or has begun to
   bool stopping_ = false;

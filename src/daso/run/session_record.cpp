@@ -48,6 +48,11 @@ Summary SessionRecord::summary() {
   summary.evaluated = run_.place().epoch > 0 || run_.finished();
   summary.test_loss = tally.score.loss;
   summary.test_accuracy = tally.score.accuracy;
+  summary.top5 = tally.score.top5;
+  const std::shared_ptr<const Dataset>& test = run_.data().test;
+  if (test && test->shape().kind == InputKind::kText) {
+    summary.perplexity = perplexity_of(tally.score.loss);
+  }
   if (settings.skip_bad_images) summary.bad_images = bad_images();
   summary.out = settings.out.string();
   if (trace_) trace_->write(settings.out / "trace.json", meter_.late());

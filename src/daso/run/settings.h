@@ -51,8 +51,8 @@ struct Settings {
   std::vector<std::string> init_skip;  // prefixes of names that it is not taken for
   std::vector<std::string> freeze;     // prefixes of names of parameters that stay as they are
   int epochs = 6;
-  int batch_size = 32;            // per rank and backward
   std::optional<int> max_steps;   // of the whole run; none: all of its epochs
+  int batch_size = 32;            // per rank and backward
   int accumulate = 1;             // backwards per step
   std::optional<double> lr;       // peak; else by the optimizer
   std::optional<double> base_lr;  // instead: for 256 samples of the global batch, scaled linearly

@@ -16,23 +16,25 @@ void Tally::add(const StrategyEvents& events) {
 }
 
 State state_of(const Tally& tally) {
-  return {{"loss.sum", real(tally.loss.sum())},
-          {"loss.number", integer(tally.loss.steps())},
-          {"train_loss", real(tally.train_loss)},
-          {"test_loss", real(tally.score.loss)},
-          {"test_accuracy", real(tally.score.accuracy)},
-          {"best_accuracy", real(tally.best_merit)},
-          {"exchanges", integer(tally.exchanges)},
-          {"staleness.sum", real(tally.staleness.sum)},
-          {"staleness.number", integer(tally.staleness.number)},
-          {"rate.factor", real(tally.rate.value)},
-          {"rate.best", real(tally.rate.stall.best)},
-          {"rate.bad_epochs", integer(tally.rate.stall.bad_epochs)},
-          {"skipped_steps", integer(tally.skipped_steps)}};
+  State state = {{"loss.sum", real(tally.loss.sum())},
+                 {"loss.number", integer(tally.loss.steps())},
+                 {"train_loss", real(tally.train_loss)},
+                 {"test_loss", real(tally.score.loss)},
+                 {"test_accuracy", real(tally.score.accuracy)},
+                 {"best_accuracy", real(tally.best_merit)},
+                 {"exchanges", integer(tally.exchanges)},
+                 {"staleness.sum", real(tally.staleness.sum)},
+                 {"staleness.number", integer(tally.staleness.number)},
+                 {"rate.factor", real(tally.rate.value)},
+                 {"rate.best", real(tally.rate.stall.best)},
+                 {"rate.bad_epochs", integer(tally.rate.stall.bad_epochs)},
+                 {"skipped_steps", integer(tally.skipped_steps)}};
+  if (tally.score.top5) state["test_top5"] = real(*tally.score.top5);
+  return state;
 }
 
 Tally tally_in(const State& state) {
-  return {
+  Tally tally = {
       .loss = {real_in(state, "loss.sum"), integer_in(state, "loss.number")},
       .train_loss = real_in(state, "train_loss"),
       .score = {.loss = real_in(state, "test_loss"), .accuracy = real_in(state, "test_accuracy")},
@@ -43,6 +45,8 @@ Tally tally_in(const State& state) {
                .stall = {.best = real_in(state, "rate.best"),
                          .bad_epochs = static_cast<int>(integer_in(state, "rate.bad_epochs"))}},
       .skipped_steps = integer_in(state, "skipped_steps")};
+  if (state.contains("test_top5")) tally.score.top5 = real_in(state, "test_top5");
+  return tally;
 }
 
 }  // namespace daso

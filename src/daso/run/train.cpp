@@ -54,6 +54,7 @@ void print_start(const World& world, const Settings& o, const Session& session,
     line += entry;
   }
   fmt::print("{}\n", line);
+  if (!session.begun_with().empty()) fmt::print("{}\n", session.begun_with());
   fmt::print("output in {}\n", o.out.string());
   if (const auto place = session.resumed()) {
     fmt::print("going on with step {}, epoch {}\n", place->step, place->epoch + 1);
@@ -71,8 +72,10 @@ void print_start(const World& world, const Settings& o, const Session& session,
 std::string result_of(const Summary& summary) {
   if (!summary.evaluated) return "not evaluated, no epoch is over";
   const Score score{.loss = summary.test_loss, .accuracy = summary.test_accuracy};
-  return has_accuracy(score) ? fmt::format("accuracy {:.4f}", score.accuracy)
-                             : fmt::format("test loss {:.4f}", score.loss);
+  if (summary.perplexity) return fmt::format("perplexity {:.4g}", *summary.perplexity);
+  if (!has_accuracy(score)) return fmt::format("test loss {:.4f}", score.loss);
+  const std::string top5 = summary.top5 ? fmt::format(", top-5 {:.4f}", *summary.top5) : "";
+  return fmt::format("accuracy {:.4f}{}", score.accuracy, top5);
 }
 
 void print_end(const Summary& summary, const Run& run) {
