@@ -39,6 +39,8 @@ struct EvalOptions {
 
 // What the run was trained on.
 std::string own_data(const std::string& run) {
+  require(!is_plain_file(run),
+          "{} is a file, which does not say on what it was trained: give --data", run);
   require(is_folder(run), "there is no folder '{}'", run);
   for (const std::filesystem::path& folder : {std::filesystem::path(run), run_of(run)}) {
     if (const auto data = configured((folder / kConfigFile).string(), "data")) return *data;
@@ -85,6 +87,46 @@ void require_finite(const Score& score, const SavedModel& saved, const EvalOptio
       fmt::format("{} on {}: the loss is {}: {}", options.run, options.data, score.loss, cause));
 }
 
+// Of texts the classes are tokens, and nobody asks for each.
+void print_json(const EvalOptions& options, const SavedModel& saved, const Score& score,
+                std::int64_t examples, std::optional<std::int64_t> bad_images) {
+  const bool text = saved.input.shape.kind == InputKind::kText;
+  nlohmann::ordered_json report = {{"model", saved.name},
+                                   {"data", options.data},
+                                   {"examples", examples},
+                                   {"test_loss", score.loss},
+                                   {"test_accuracy", score.accuracy}};
+  if (text) report["perplexity"] = perplexity_of(score.loss);
+  if (score.top5) report["top5"] = *score.top5;
+  if (bad_images) report["bad_images"] = *bad_images;
+  for (std::size_t i = 0; i < score.classes.size(); ++i) {
+    const auto [all, right] = score.classes[i];
+    nlohmann::ordered_json one = {{"class", i},
+                                  {"name", class_name(saved.input, i)},
+                                  {"examples", all},
+                                  {"accuracy", nullptr}};
+    if (all > 0) one["accuracy"] = static_cast<double>(right) / static_cast<double>(all);
+    report["classes"].push_back(one);
+  }
+  fmt::print("{}\n", report.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+}
+
+void print_text(const EvalOptions& options, const SavedModel& saved, const Score& score,
+                std::int64_t examples, std::optional<std::int64_t> bad_images) {
+  const bool text = saved.input.shape.kind == InputKind::kText;
+  fmt::print("{} on {} examples of {}: loss {:.4f}, {}accuracy {:.4f}{}{}\n", saved.name, examples,
+             options.data, score.loss,
+             text ? fmt::format("perplexity {:.4g}, ", perplexity_of(score.loss)) : "",
+             score.accuracy, score.top5 ? fmt::format(", top-5 {:.4f}", *score.top5) : "",
+             bad_images ? fmt::format(", bad images {}", *bad_images) : "");
+  for (std::size_t i = 0; i < score.classes.size(); ++i) {
+    const auto [all, right] = score.classes[i];
+    if (all == 0) continue;
+    fmt::print("  {}: {:.4f} ({} of {})\n", class_name(saved.input, i),
+               static_cast<double>(right) / static_cast<double>(all), right, all);
+  }
+}
+
 int evaluate_on(World& world, const EvalOptions& options) {
   const SavedModel saved = load_saved(options.run, options.choice);
   const auto network = network_of(saved);
@@ -95,32 +137,24 @@ int evaluate_on(World& world, const EvalOptions& options) {
                                         .ranks = world.size(),
                                         .threads = options.loader_threads,
                                         .normalisation = saved.input.normalisation});
-  const Score score = evaluate(*network, own_part, world.everyone(), world);
+  const int classes = saved.input.shape.kind == InputKind::kText ? 0 : saved.input.classes;
+  const Score score = evaluate(*network, own_part, world.everyone(), world, classes);
   require_finite(score, saved, options);
   const std::optional<std::int64_t> bad_images = bad_images_of(world, options, *data.test);
   if (world.rank() != 0) return kExitOk;
-  if (options.json) {
-    nlohmann::ordered_json report = {{"model", saved.name},
-                                     {"data", options.data},
-                                     {"examples", data.test->size()},
-                                     {"test_loss", score.loss},
-                                     {"test_accuracy", score.accuracy}};
-    if (bad_images) report["bad_images"] = *bad_images;
-    fmt::print("{}\n", report.dump(2));
-  } else {
-    fmt::print("{} on {} examples of {}: loss {:.4f}, accuracy {:.4f}{}\n", saved.name,
-               data.test->size(), options.data, score.loss, score.accuracy,
-               bad_images ? fmt::format(", bad images {}", *bad_images) : "");
-  }
+  const auto print = options.json ? print_json : print_text;
+  print(options, saved, score, data.test->size(), bad_images);
   return kExitOk;
 }
 
 }  // namespace
 
 Command add_eval(CLI::App& parent) {
-  CLI::App* app = parent.add_subcommand("eval", "Loss and accuracy of a saved model");
+  CLI::App* app =
+      parent.add_subcommand("eval", "Loss and accuracy of a saved model, in all and by class");
   const auto options = std::make_shared<EvalOptions>();
-  app->add_option("run", options->run, "A run's folder or a checkpoint's")->required();
+  app->add_option("run", options->run, "A run's folder, a checkpoint's, or an exported file")
+      ->required();
   app->add_option("--data", options->data, "As of daso train; its test part (what it trained on)");
   app->add_flag("--best", options->choice.best, "The model of the best epoch (--keep-best)");
   app->add_flag("--ema", options->choice.averaged, "With averaged parameters (--ema)");

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 
 namespace daso {
@@ -48,6 +49,18 @@ std::optional<Utf8Character> first_character(std::span<const std::uint8_t> bytes
   const bool surrogate = point >= 0xd800 && point <= 0xdfff;
   if (point < form->least || point > kLastCodePoint || surrogate) return std::nullopt;
   return Utf8Character{.point = point, .bytes = form->bytes};
+}
+
+// From the last byte to the first; that one has what is left, behind its mark.
+std::string utf8_of(char32_t point) {
+  const auto form = std::find_if(kForms.rbegin(), kForms.rend(),
+                                 [&](const Form& one) { return point >= one.least; });
+  std::string bytes(form->bytes, '\0');
+  for (std::size_t i = form->bytes - 1; i > 0; --i, point >>= 6) {
+    bytes[i] = static_cast<char>(0x80 | (point & 0x3f));
+  }
+  bytes[0] = static_cast<char>(form->mark | point);
+  return bytes;
 }
 
 bool is_utf8(std::string_view text) {

@@ -24,6 +24,9 @@ std::optional<Utf8Character> first_character(std::span<const std::uint8_t> bytes
 
 bool is_utf8(std::string_view text);
 
+// A code point as its bytes.
+std::string utf8_of(char32_t point);
+
 // For a message: bytes that are no character, and those that a terminal would obey, as \xff.
 std::string printable(std::string_view text);
 

@@ -2,8 +2,6 @@
 #include "daso/data/image_folder.h"
 
 #include <algorithm>
-#include <array>
-#include <cctype>
 #include <cstdio>
 #include <iterator>
 #include <memory>
@@ -14,7 +12,6 @@
 #include "daso/base/paths.h"
 #include "daso/base/text.h"
 #include "daso/data/files.h"
-#include "daso/data/image_file.h"
 #include "daso/data/key_values.h"
 #include "daso/data/resample.h"
 
@@ -24,15 +21,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kUsage = "images:DIR";
-constexpr std::array kEndings = {".jpg", ".jpeg", ".png"};
-
-bool is_image(const std::string& name) {
-  std::string ending = fs::path(name).extension().string();
-  std::ranges::transform(ending, ending.begin(), [](unsigned char letter) {
-    return static_cast<char>(std::tolower(letter));
-  });
-  return std::ranges::any_of(kEndings, [&](const char* one) { return ending == one; });
-}
 
 std::vector<std::string> folders_in(const fs::path& folder) {
   std::vector<std::string> names = names_in(folder);
@@ -45,11 +33,7 @@ std::vector<std::string> folders_in(const fs::path& folder) {
 
 // Appends the images of a class.
 void append_class(ImageList& list, const fs::path& folder) {
-  std::vector<std::string> names = names_in(folder);
-  std::erase_if(names, [](const std::string& name) { return !is_image(name); });
-  require(!names.empty(), "{}: holds no images (files that end in {})", folder.string(),
-          join(std::vector<std::string>(kEndings.begin(), kEndings.end()), ", "));
-  std::ranges::move(names, std::back_inserter(list.names));
+  std::ranges::move(image_names(folder), std::back_inserter(list.names));
 }
 
 // The images of one part. It may lack some of the classes.
@@ -92,23 +76,6 @@ Datasets open_images(const ImageFolderOptions& options) {
 }
 
 namespace {
-
-// A decoded part of a file.
-struct Loaded {
-  ImageCut cut;
-  Picture picture;
-  std::int64_t bytes = 0;  // of the file
-};
-
-template <typename MakeCut>
-Loaded decoded(const std::filesystem::path& path, const MakeCut& make_cut, int side) {
-  const std::vector<std::uint8_t> bytes = ByteReader(path).take_rest();
-  const std::unique_ptr<ImageFile> image = open_image(bytes, path.string());
-  const ImageCut cut = make_cut(image->width(), image->height());
-  return {.cut = cut,
-          .picture = image->decode(reach_of(cut, side), shrink_for(cut, side)),
-          .bytes = static_cast<std::int64_t>(bytes.size())};
-}
 
 ColourScale scale_of(const Normalisation& normalisation) {
   DASO_ASSERT(normalisation.mean.size() == kColours && normalisation.deviation.size() == kColours);
@@ -165,14 +132,14 @@ int ImageFolder::read_normalised(std::int64_t index, const Normalisation& normal
 }
 
 std::int64_t ImageFolder::decode_only(std::int64_t index, RandomStream random) const {
-  return decoded(list_.path_of(index), drawn(random), side_).bytes;
+  return load_picture(list_.path_of(index), drawn(random), side_).bytes;
 }
 
-ImageFolder::MakeCut ImageFolder::centre() const {
+MakeCut ImageFolder::centre() const {
   return [this](int width, int height) { return centre_cut(width, height, side_); };
 }
 
-ImageFolder::MakeCut ImageFolder::drawn(RandomStream random) {
+MakeCut ImageFolder::drawn(RandomStream random) {
   return [random](int width, int height) { return draw_cut(width, height, random); };
 }
 
@@ -201,7 +168,7 @@ int ImageFolder::load(std::int64_t index, const MakeCut& make_cut, const ColourS
 
 void ImageFolder::load_file(std::int64_t index, const MakeCut& make_cut, const ColourScale& scale,
                             std::span<float> input) const {
-  const Loaded loaded = decoded(list_.path_of(index), make_cut, side_);
+  const LoadedPicture loaded = load_picture(list_.path_of(index), make_cut, side_);
   resample(loaded.picture, loaded.cut, side_, input, scale);
 }
 

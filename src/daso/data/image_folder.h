@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <functional>
 #include <mutex>
 #include <optional>
 #include <set>
@@ -11,6 +10,7 @@
 #include <vector>
 
 #include "daso/data/dataset.h"
+#include "daso/data/picture_input.h"
 #include "daso/data/resample.h"
 
 namespace daso {
@@ -61,8 +61,6 @@ class ImageFolder final : public ImageDataset {
   std::int64_t decode_only(std::int64_t index, RandomStream random) const;
 
  private:
-  using MakeCut = std::function<ImageCut(int width, int height)>;
-
   MakeCut centre() const;
   static MakeCut drawn(RandomStream random);
 

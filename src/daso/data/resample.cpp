@@ -81,8 +81,10 @@ ImageCut draw_cut(int width, int height, RandomStream random) {
   return cut;
 }
 
+int resized_side(int size) { return rounded(static_cast<double>(size) * kResized / kKept); }
+
 ImageCut centre_cut(int width, int height, int size) {
-  const int shorter = rounded(static_cast<double>(size) * kResized / kKept);
+  const int shorter = resized_side(size);
   // As the image would be after resizing, and where the square lies in that.
   const int least = std::min(width, height);
   const auto resized = [&](int side) {

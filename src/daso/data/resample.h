@@ -58,7 +58,11 @@ ImageCut cut_of(const Rectangle& crop);
 // A crop drawn at random, every second one mirrored.
 ImageCut draw_cut(int width, int height, RandomStream random);
 
-// The centre of the image after its shorter side has become size * 256 / 224.
+// What the shorter side of a photograph becomes, so that its centre of size x size can be taken:
+// size * 256 / 224.
+int resized_side(int size);
+
+// The centre of the image after its shorter side has become resized_side(size).
 ImageCut centre_cut(int width, int height, int size);
 
 // By how much an image may be shrunk (1, 2, 4 or 8) and still have a pixel for each of the

@@ -6,13 +6,16 @@
 #include <algorithm>
 #include <iterator>
 
+#include "daso/base/disk.h"
 #include "daso/base/error.h"
 #include "daso/base/paths.h"
 #include "daso/base/text.h"
 #include "daso/nets/network.h"
 #include "daso/optim/ema.h"
 #include "daso/run/checkpoint.h"
+#include "daso/run/model_metadata.h"
 #include "daso/tensor/flat_model.h"
+#include "daso/tensor/pytorch_file.h"
 
 namespace daso {
 namespace {
@@ -79,6 +82,7 @@ ModelInput input_of(const Dataset& data, const Normalisation& normalisation,
     input.transformer = transformer;
   } else {
     input.class_names = as_images(data).class_names();
+    input.photographs = as_images(data).draws_crops();
   }
   return input;
 }
@@ -96,6 +100,7 @@ State state_of(const ModelInput& input) {
     state["vocabulary"] = at::tensor(input.vocabulary, at::kLong);
     state["transformer"] = at::tensor({sizes.layers, sizes.embedding, sizes.heads}, at::kLong);
   }
+  if (input.photographs) state["photographs"] = integer(1);
   if (!input.class_names.empty()) state["class_names"] = bytes_of(input.class_names);
   return state;
 }
@@ -116,9 +121,14 @@ ModelInput input_in(const State& state) {
     input.vocabulary = integers_in(state, "vocabulary");
     input.transformer = sizes_in(integers_in(state, "transformer"));
   }
+  input.photographs = state.contains("photographs");
   // Older checkpoints have none, and data without names.
   if (state.contains("class_names")) input.class_names = names_in(state.at("class_names"));
   return input;
+}
+
+std::string class_name(const ModelInput& input, std::size_t number) {
+  return number < input.class_names.size() ? input.class_names[number] : std::to_string(number);
 }
 
 void require_same_classes(const std::string& model, const ModelInput& trained,
@@ -131,9 +141,28 @@ void require_same_classes(const std::string& model, const ModelInput& trained,
                   data, *here, model, *learned));
 }
 
+namespace {
+
+SavedModel load_file(const fs::path& path, const Choice& choice) {
+  require(!choice.best && !choice.averaged,
+          "--best and --ema choose from what a run has, and {} is one file: leave them out",
+          path.string());
+  require(!is_pytorch(path),
+          "{} is a PyTorch file, which does not say what network it is of: give a run's folder, or "
+          "a file of daso export --format safetensors",
+          path.string());
+  const std::int64_t bytes = file_bytes(path);
+  const TensorFile file = Disk().within(kReadLimit + time_for(bytes), "reading " + path.string(),
+                                        [path] { return read_tensors(path); });
+  return described_model(file, path.string());
+}
+
+}  // namespace
+
 SavedModel load_saved(const fs::path& path, const Choice& choice) {
   require(!choice.best || !choice.averaged,
           "--best is what was evaluated, with --ema the average already: leave out --ema");
+  if (is_plain_file(path)) return load_file(path, choice);
   require(is_folder(path), "there is no folder '{}'", path.string());
   const auto newest = newest_checkpoint(path / "checkpoints");
   const fs::path checkpoint = newest ? *newest : path;

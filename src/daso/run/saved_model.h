@@ -24,12 +24,16 @@ struct ModelInput {
   std::vector<std::int64_t> vocabulary;  // of a text of characters; empty: bytes, or images
   std::vector<std::string> class_names;  // of images; empty: they have none, or are not known
   TransformerSizes transformer;          // of a text
+  bool photographs = false;              // images of any size; their centre is taken (resample.h)
 };
 
 ModelInput input_of(const Dataset& data, const Normalisation& normalisation,
                     const TransformerSizes& transformer);
 State state_of(const ModelInput& input);
 ModelInput input_in(const State& state);
+
+// What a class is called; its number where it has no name.
+std::string class_name(const ModelInput& input, std::size_t number);
 
 // Refuses data with another class where the model has learned this one; both are called as given.
 // Names that only one of them has say nothing.
@@ -49,7 +53,8 @@ struct Choice {
   bool averaged = false;  // of that checkpoint with the averaged parameters (ema.h)
 };
 
-// From a run's folder or a checkpoint's. Throws ConfigError.
+// From a run's folder, a checkpoint's, or a file that describes itself (model_metadata.h). Throws
+// ConfigError.
 SavedModel load_saved(const std::filesystem::path& path, const Choice& choice);
 
 // The network with the saved values.
