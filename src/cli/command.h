@@ -32,6 +32,8 @@ Command add_verify(CLI::App& parent);
 Command add_train(CLI::App& parent);
 Command add_eval(CLI::App& parent);
 Command add_export(CLI::App& parent);
+Command add_predict(CLI::App& parent);
+Command add_generate(CLI::App& parent);
 Command add_compare(CLI::App& parent);
 Command add_report(CLI::App& parent);
 Command add_top(CLI::App& parent);

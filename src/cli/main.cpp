@@ -48,6 +48,8 @@ std::vector<Command> add_commands(CLI::App& app) {
   return {daso::cli::add_train(app),
           daso::cli::add_eval(app),
           daso::cli::add_export(app),
+          daso::cli::add_predict(app),
+          daso::cli::add_generate(app),
           daso::cli::add_compare(app),
           daso::cli::add_report(app),
           daso::cli::add_top(app),
