@@ -23,5 +23,18 @@ TEST(Utf8, ShowsTheBytesThatAreNone) {
   EXPECT_EQ(printable("\xc2\x9b"), "\\xc2\\x9b");  // the same to a terminal as \x1b[
 }
 
+// From the first to the last of each length.
+TEST(Utf8, WritesWhatItReads) {
+  for (const char32_t point : {0x0, 0x7f, 0x80, 0xfc, 0x7ff, 0x800, 0xffff, 0x10000, 0x10ffff}) {
+    const std::string text = utf8_of(point);
+    const auto* const first = reinterpret_cast<const std::uint8_t*>(text.data());
+    const auto read = first_character({first, text.size()});
+    ASSERT_TRUE(read) << point;
+    EXPECT_EQ(read->point, point);
+    EXPECT_EQ(read->bytes, text.size());
+  }
+  EXPECT_EQ(utf8_of(0x1f600), "\xf0\x9f\x98\x80");
+}
+
 }  // namespace
 }  // namespace daso::test

@@ -253,5 +253,25 @@ TEST(GradientWatch, IsSilentUnlessArmedAndAfterItsEnd) {
   EXPECT_EQ(calls, 0);
 }
 
+// In a loop of one's own they are easily forgotten.
+TEST(GradientWatch, SaysWhichCallIsMissing) {
+  const auto module = net();
+  const FlatModel flat(module);
+  GradientWatch watch(flat, cut_buckets(flat.parameter_spans(), 40), [](std::size_t) {});
+  const auto message_of = [](const auto& act) -> std::string {
+    try {
+      act();
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "nothing";
+  };
+  EXPECT_THAT(message_of([&] { watch.flush(); }),
+              testing::HasSubstr("call begin_backward() before the last backward"));
+  watch.arm();
+  EXPECT_THAT(message_of([&] { watch.arm(); }),
+              testing::HasSubstr("begin_backward() was called twice"));
+}
+
 }  // namespace
 }  // namespace daso::test

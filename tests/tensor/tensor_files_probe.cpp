@@ -53,7 +53,9 @@ int main(int count, char** words) {
     } else if (from == "empty") {
       write(arguments[1], {}, {});
     } else {
-      const daso::TensorFile file = daso::read_tensors(from);
+      const daso::TensorFile file = daso::is_pytorch(from)
+                                        ? daso::TensorFile{daso::read_pytorch(from), {}}
+                                        : daso::read_tensors(from);
       write(arguments[1], file.tensors, file.metadata);
     }
     return daso::kExitOk;

@@ -139,6 +139,110 @@ class TensorFiles(unittest.TestCase):
         self.assert_same(tensors, expected())
         self.assert_same(torch.load(self.made(source, "ours.pt"), weights_only=True), expected())
 
+    def read_by_us(self, content, **options):
+        """What our reader of torch.save's files finds, told in safetensors."""
+        torch.save(content, self.folder / "theirs.pt", **options)
+        return read(self.made(self.folder / "theirs.pt", "ours.safetensors"))[0]
+
+    def refused(self, path):
+        target = self.folder / "never.safetensors"
+        result = self.probe(path, target)
+        self.assertEqual(2, result.returncode, result.stderr)
+        self.assertFalse(target.exists())
+        self.assertIn(str(path), result.stderr)
+        return result.stderr
+
+    def test_reads_what_torch_saves(self):
+        wanted = expected()
+        del wanted["expanded"]  # shows one element six times
+        self.assert_same(self.read_by_us(wanted), wanted)
+        module = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.BatchNorm2d(4))
+        self.assert_same(self.read_by_us(module.state_dict()), module.state_dict())
+        parameters = dict(module.named_parameters())  # torch.nn.Parameter
+        self.assert_same(self.read_by_us(parameters), parameters)
+        self.assertEqual({}, self.read_by_us({}))
+
+    def test_reads_its_own(self):
+        wanted = expected()
+        tensors, _ = read(self.made(self.made("example", "own.pt"), "again.safetensors"))
+        self.assert_same(tensors, wanted)
+
+    def test_reads_views_of_one_storage(self):
+        whole = torch.arange(12.0)
+        views = {"first": whole[:6].view(2, 3), "turned": whole.view(3, 4).t(), "again": whole}
+        self.assert_same(self.read_by_us(views), views)
+
+    def test_executes_nothing(self):
+        mark = self.folder / "executed"
+
+        class Evil:
+            def __reduce__(self):
+                return pathlib.Path.touch, (mark,)
+
+        class Shell:
+            def __reduce__(self):
+                import os
+                return os.system, (f"touch {mark}",)
+
+        for evil, name in ((Evil(), "touch"), (Shell(), "system")):
+            path = self.folder / "evil.pt"
+            torch.save({"weight": evil}, path)
+            message = self.refused(path)
+            self.assertFalse(mark.exists())
+            self.assertIn("nothing is executed", message)
+        self.assertIn("system", message)
+
+    def test_refuses_what_is_no_state_dict(self):
+        for content, reason in (
+                ({"epoch": 3, "weight": torch.ones(2)}, "'epoch', which is no tensor"),
+                ({"groups": [1, 2]}, "EMPTY_LIST"), ({"rate": 0.5}, "BINFLOAT"),
+                (torch.ones(2), "no dict"), ({"module": torch.nn.Linear(2, 2)}, "asks for"),
+                ({"z": torch.ones(2, dtype=torch.complex64)}, "ComplexFloatStorage"),
+                ({"e": torch.ones(1).expand(1000)}, "twice"), ({3: torch.ones(2)}, "no text")):
+            path = self.folder / "other.pt"
+            torch.save(content, path)
+            message = self.refused(path)
+            self.assertIn(reason.replace("'", '"'), message)
+            self.assertIn("state_dict", message)
+
+    def test_refuses_other_formats_of_torch(self):
+        path = self.folder / "old.pt"
+        torch.save({"weight": torch.ones(2)}, path, _use_new_zipfile_serialization=False)
+        self.assertIn("before 1.6", self.refused(path))
+        torch.jit.save(torch.jit.script(torch.nn.Linear(2, 2)), path)
+        self.assertIn("TorchScript", self.refused(path))
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr("a/text", "no pickle")
+        self.assertIn("data.pkl", self.refused(path))
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr("a/data.pkl", b"\x80\x02}." * 20)
+        self.assertIn("compressed", self.refused(path))
+
+    def test_refuses_what_is_truncated_or_damaged(self):
+        """Every byte of a small file in turn: a reader that trusts any would read elsewhere."""
+        whole = self.folder / "whole.pt"
+        torch.save({"weight": torch.arange(4.0), "bias": torch.ones(2)}, whole)
+        content = whole.read_bytes()
+        path = self.folder / "broken.pt"
+        for length in range(4, len(content), 97):
+            path.write_bytes(content[:length])
+            self.refused(path)
+        with zipfile.ZipFile(whole) as archive:
+            begin = content.index(archive.read("whole/data.pkl"))
+            pickle = archive.read("whole/data.pkl")
+        for place in range(0, len(pickle), 5):
+            changed = bytearray(pickle)
+            changed[place] ^= 0x41
+            with zipfile.ZipFile(path, "w") as archive:  # with a checksum that fits
+                archive.writestr("whole/data.pkl", bytes(changed))
+                for name in ("0", "1"):
+                    archive.writestr(f"whole/data/{name}", bytes(16 if name == "0" else 8))
+            self.assertIn(self.probe(path, self.folder / "x.safetensors").returncode, (0, 2))
+        changed = bytearray(content)
+        changed[begin] ^= 1
+        path.write_bytes(changed)
+        self.assertIn("checksum", self.refused(path))
+
     def test_same_tensors_make_the_same_file(self):
         for kind in ("pt", "safetensors"):
             paths = [self.made("example", f"{name}.{kind}") for name in "ab"]

@@ -24,7 +24,7 @@ constexpr const char* kRebuildParameter = "torch._utils._rebuild_parameter";
 
 // Values lie in one list and name each other by their place in it: whatever a file nests, to
 // forget it is a loop and no recursion.
-using Place = std::size_t;
+using Slot = std::size_t;
 
 struct None {};
 struct Mark {};
@@ -32,10 +32,10 @@ struct Global {
   std::string name;  // "torch.FloatStorage"
 };
 struct Tuple {
-  std::vector<Place> items;
+  std::vector<Slot> items;
 };
 struct Dict {
-  std::vector<std::pair<Place, Place>> items;
+  std::vector<std::pair<Slot, Slot>> items;
 };
 struct Storage {
   std::string key;
@@ -76,30 +76,30 @@ class Machine {
     stack_.push_back(values_.size());
     values_.push_back(std::move(value));
   }
-  Place pop() {
+  Slot pop() {
     check(!stack_.empty() && !std::holds_alternative<Mark>(values_[stack_.back()]),
           "takes a value where there is none");
-    const Place last = stack_.back();
+    const Slot last = stack_.back();
     stack_.pop_back();
     return last;
   }
   // What was pushed since the last mark, without it.
-  std::vector<Place> pop_marked() {
-    const auto mark = std::find_if(stack_.rbegin(), stack_.rend(), [&](Place place) {
+  std::vector<Slot> pop_marked() {
+    const auto mark = std::find_if(stack_.rbegin(), stack_.rend(), [&](Slot place) {
       return std::holds_alternative<Mark>(values_[place]);
     });
     check(mark != stack_.rend(), "ends a list that it has not begun");
-    std::vector<Place> items(mark.base(), stack_.end());
+    std::vector<Slot> items(mark.base(), stack_.end());
     stack_.erase(mark.base() - 1, stack_.end());
     return items;
   }
-  std::vector<Place> pop_last(std::size_t number) {
-    std::vector<Place> items(number);
+  std::vector<Slot> pop_last(std::size_t number) {
+    std::vector<Slot> items(number);
     for (std::size_t i = number; i > 0; --i) items[i - 1] = pop();
     return items;
   }
   template <typename Kind>
-  const Kind& as(Place place, const char* what) const {
+  const Kind& as(Slot place, const char* what) const {
     const auto* const value = std::get_if<Kind>(&values_[place]);
     check(value != nullptr, fmt::format("has no {} where one belongs", what));
     return *value;
@@ -110,18 +110,18 @@ class Machine {
   void push_long();
   void put(std::uint32_t number);
   void get(std::uint32_t number);
-  void set_items(const std::vector<Place>& items);
+  void set_items(const std::vector<Slot>& items);
   void call();
   void build();
   void push_storage();
-  PickledTensor tensor_of(const std::vector<Place>& arguments) const;
-  std::vector<std::int64_t> integers_in(Place tuple) const;
+  PickledTensor tensor_of(const std::vector<Slot>& arguments) const;
+  std::vector<std::int64_t> integers_in(Slot tuple) const;
 
   const std::string& file_;
   ByteCursor words_;
   std::vector<Value> values_;
-  std::vector<Place> stack_;
-  std::unordered_map<std::uint32_t, Place> memo_;
+  std::vector<Slot> stack_;
+  std::unordered_map<std::uint32_t, Slot> memo_;
   bool stopped_ = false;
 };
 
@@ -225,7 +225,7 @@ void Machine::get(std::uint32_t number) {
   stack_.push_back(found->second);
 }
 
-void Machine::set_items(const std::vector<Place>& items) {
+void Machine::set_items(const std::vector<Slot>& items) {
   check(items.size() % 2 == 0 && !stack_.empty() &&
             std::holds_alternative<Dict>(values_[stack_.back()]),
         "fills a dict that is none");
@@ -234,7 +234,7 @@ void Machine::set_items(const std::vector<Place>& items) {
 }
 
 void Machine::call() {
-  const std::vector<Place> arguments = as<Tuple>(pop(), "tuple").items;
+  const std::vector<Slot> arguments = as<Tuple>(pop(), "tuple").items;
   const std::string called = as<Global>(pop(), "name").name;
   if (called == kOrderedDict) {
     check(arguments.empty(), "fills an OrderedDict in another way than torch.save does");
@@ -254,7 +254,7 @@ void Machine::build() {
 
 // From the tuple ('storage', class, key, device, elements).
 void Machine::push_storage() {
-  const std::vector<Place> parts = as<Tuple>(pop(), "tuple").items;
+  const std::vector<Slot> parts = as<Tuple>(pop(), "tuple").items;
   check(parts.size() == 5 && as<std::string>(parts[0], "text") == "storage",
         "names a record that is no storage");
   const std::string& name = as<Global>(parts[1], "name").name;
@@ -269,9 +269,9 @@ void Machine::push_storage() {
   push(std::move(storage));
 }
 
-std::vector<std::int64_t> Machine::integers_in(Place tuple) const {
+std::vector<std::int64_t> Machine::integers_in(Slot tuple) const {
   std::vector<std::int64_t> numbers;
-  for (const Place item : as<Tuple>(tuple, "tuple").items) {
+  for (const Slot item : as<Tuple>(tuple, "tuple").items) {
     numbers.push_back(as<std::int64_t>(item, "number"));
     check(numbers.back() >= 0, "has a size or a stride below 0");
   }
@@ -281,7 +281,7 @@ std::vector<std::int64_t> Machine::integers_in(Place tuple) const {
 
 // From storage, offset, sizes, strides and what training needs of it. Every element that it shows
 // is one of its storage, and it shows none twice: else a few bytes could ask for any memory.
-PickledTensor Machine::tensor_of(const std::vector<Place>& arguments) const {
+PickledTensor Machine::tensor_of(const std::vector<Slot>& arguments) const {
   check(arguments.size() >= 4, "has a tensor without its sizes");
   const auto& storage = as<Storage>(arguments[0], "storage");
   PickledTensor tensor{.storage = storage.key,
