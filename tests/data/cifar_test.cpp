@@ -49,6 +49,19 @@ TEST_F(Cifar, MayLieInTheFolderOfItsArchive) {
   expect_good(open());
 }
 
+TEST_F(Cifar, HasTheNamesOfItsClassesWhereTheyAreListed) {
+  EXPECT_TRUE(as_images(*open().train).class_names().empty());
+  const auto list = [&](const std::string& text) {
+    write_file(folder_ / "batches.meta.txt", Bytes(text.begin(), text.end()));
+  };
+  list("a\nb\nc\nd\ne\nf\ng\nh\ni\nj\n\n");
+  EXPECT_EQ(as_images(*open().test).class_names().back(), "j");
+  list("a\nb\n");
+  EXPECT_EQ(refusal([&] { open(); }),
+            (folder_ / "batches.meta.txt").string() +
+                ": has 2 names, and CIFAR-10 has 10 classes; correct the file or move it away");
+}
+
 TEST_F(Cifar, RefusesFilesThatAreCutOrEmpty) {
   const auto path = folder_ / "data_batch_3.bin";
   Bytes bytes = read_file(path);

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "daso/base/error.h"
+#include "daso/base/paths.h"
 #include "daso/base/text.h"
 #include "daso/data/files.h"
 #include "daso/data/stored_images.h"
@@ -28,6 +29,7 @@ struct Layout {
   int classes;
   std::vector<std::string> train;
   std::string test;
+  std::string class_names;  // a line for each; may be missing
 
   std::size_t record_bytes() const { return labels + kValues; }
 };
@@ -42,7 +44,8 @@ Layout cifar10() {
           .classes = 10,
           .train = {"data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin", "data_batch_4.bin",
                     "data_batch_5.bin"},
-          .test = "test_batch.bin"};
+          .test = "test_batch.bin",
+          .class_names = "batches.meta.txt"};
 }
 
 Layout cifar100() {
@@ -54,7 +57,8 @@ Layout cifar100() {
           .record = "two labels and 3x32x32 values",
           .classes = 100,
           .train = {"train.bin"},
-          .test = "test.bin"};
+          .test = "test.bin",
+          .class_names = "fine_label_names.txt"};
 }
 
 void append_file(Images& images, const fs::path& path, const Layout& layout) {
@@ -73,12 +77,27 @@ void append_file(Images& images, const fs::path& path, const Layout& layout) {
   }
 }
 
+// Empty where there is no file of them.
+std::vector<std::string> read_class_names(const fs::path& folder, const Layout& layout) {
+  const fs::path file = folder / layout.class_names;
+  std::vector<std::string> names;
+  if (!is_there(file)) return names;
+  for (const std::string& line : split(read_file(file), '\n')) {
+    if (!trim(line).empty()) names.emplace_back(trim(line));
+  }
+  require(std::cmp_equal(names.size(), layout.classes),
+          "{}: has {} names, and {} has {} classes; correct the file or move it away",
+          file.string(), names.size(), layout.name, layout.classes);
+  return names;
+}
+
 std::shared_ptr<const Dataset> read_files(const fs::path& folder,
                                           const std::vector<std::string>& names,
                                           const Layout& layout) {
   Images images{.shape = kShape};
   for (const std::string& name : names) append_file(images, first_there(folder, {name}), layout);
-  return std::make_shared<StoredImages>(std::move(images), layout.classes);
+  return std::make_shared<StoredImages>(std::move(images), layout.classes,
+                                        read_class_names(folder, layout));
 }
 
 Datasets open_cifar(const fs::path& asked, const Layout& layout) {

@@ -10,8 +10,9 @@ namespace daso {
 
 float value_of(std::uint8_t byte) { return static_cast<float>(byte) / 255.0F; }
 
-StoredImages::StoredImages(Images images, int classes)
-    : images_(std::move(images)), classes_(classes) {
+StoredImages::StoredImages(Images images, int classes, std::vector<std::string> class_names)
+    : images_(std::move(images)), classes_(classes), class_names_(std::move(class_names)) {
+  DASO_ASSERT(class_names_.empty() || std::cmp_equal(class_names_.size(), classes));
   DASO_ASSERT(std::cmp_equal(images_.values.size(), size() * images_.shape.elements()));
   DASO_ASSERT(std::ranges::all_of(images_.labels, [&](int label) { return label < classes; }));
 }
