@@ -90,6 +90,7 @@ std::vector<Feature> recipe_features() {
       {"`--augment crop+flip`", [](Settings& o) { o.augment = Augment::kCropFlip; }},
       {"`--loader-threads 2`", [](Settings& o) { o.loader_threads = 2; }},
       {"`--freeze`", [](Settings& o) { o.freeze = {"fc1"}; }},
+      {"`--max-steps 8`", [](Settings& o) { o.max_steps = 8; }},
   };
 }
 

@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "daso/base/error.h"
 #include "daso/base/file_descriptor.h"
