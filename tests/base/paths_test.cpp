@@ -48,6 +48,14 @@ TEST_F(Paths, AreThereOrNot) {
   }
 }
 
+TEST_F(Paths, OfNewFoldersAreGivenAwayOnce) {
+  EXPECT_TRUE(make_new_folder(folder_ / "new"));
+  EXPECT_TRUE(is_folder(folder_ / "new"));
+  EXPECT_FALSE(make_new_folder(folder_ / "new"));
+  EXPECT_THAT(refusal([&] { make_new_folder(folder_ / "none" / "new"); }),
+              HasSubstr("the folder cannot be made: No such file"));
+}
+
 TEST_F(Paths, ThatCannotBeLookedAtAreNamedWithTheReason) {
   const fs::path circle = folder_ / "circle";
   fs::create_symlink("circle", circle);

@@ -2,6 +2,7 @@
 #include "daso/base/paths.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -56,6 +57,13 @@ void make_folder(const fs::path& folder) {
   std::error_code problem;
   fs::create_directories(folder, problem);
   require(!problem, "{}: the folder cannot be made: {}", folder.string(), problem.message());
+}
+
+bool make_new_folder(const fs::path& folder) {
+  constexpr mode_t kForAll = 0777;  // less what the user's mask takes away
+  if (::mkdir(folder.c_str(), kForAll) == 0) return true;
+  require(errno == EEXIST, "{}: the folder cannot be made: {}", folder.string(), reason());
+  return false;
 }
 
 void remove_whole(const fs::path& path) {

@@ -25,6 +25,9 @@ std::vector<std::string> names_in(const std::filesystem::path& folder);
 
 // With the folders above it; nothing where it is there already.
 void make_folder(const std::filesystem::path& folder);
+// A folder that was not there before, and whose parent is: false where the name is taken. Of two
+// programs that ask for one name at once, one gets it.
+bool make_new_folder(const std::filesystem::path& folder);
 // With all that is in it, where it is a folder; nothing where it is not there.
 void remove_whole(const std::filesystem::path& path);
 
