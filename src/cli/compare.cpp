@@ -45,6 +45,7 @@ int compare(World& world, const CompareCommand& command) {
 }
 
 int act(CLI::App& app, CompareCommand& command, const Invocation& invocation) {
+  take_threads(app, command.compare.job, this_environment());
   if (!command.config.empty()) apply_config_file(app, command.config);
   command.compare.candidates = parse_candidates("--strategies", command.strategies);
   validate(command.compare);

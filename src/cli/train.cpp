@@ -70,6 +70,7 @@ void check_resume_from(const fs::path& checkpoint) {
 int act(CLI::App& app, TrainCommand& command, const Invocation& invocation) {
   const Settings& options = command.options;
   check_resume_from(options.resume_from);
+  take_threads(app, command.options, this_environment());
   if (!command.config.empty()) {
     apply_config_file(app, command.config, replaced_keys(app, options));
   } else if (options.resume) {

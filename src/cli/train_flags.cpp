@@ -3,6 +3,10 @@
 
 #include <CLI/CLI.hpp>
 
+#include "daso/base/text.h"
+#include "daso/base/values.h"
+#include "daso/data/loader.h"
+
 namespace daso::cli {
 namespace {
 
@@ -52,6 +56,15 @@ void add_job_flags(CLI::App& app, Settings& settings) {
 std::vector<std::string> replaced_keys(const CLI::App& app, const Settings& settings) {
   return daso::replaced_keys(settings,
                              [&](const Setting& one) { return app.count(one.flag()) > 0; });
+}
+
+void take_threads(const CLI::App& app, Settings& settings, const Environment& environment) {
+  const std::string name = "OMP_NUM_THREADS";
+  const std::optional<std::string> asked = find(environment, name);
+  if (!asked || app.count("--threads") > 0) return;
+  // OpenMP also takes a list: the number of each level of nesting, the outermost first.
+  settings.threads =
+      parse_count("environment variable " + name, split(*asked, ',').front(), 1, kMostThreads);
 }
 
 }  // namespace daso::cli

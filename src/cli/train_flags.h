@@ -28,4 +28,8 @@ void add_job_flags(CLI::App& app, Settings& settings);
 // app, which has all flags of a run, has parsed and before anything else fills `settings`.
 std::vector<std::string> replaced_keys(const CLI::App& app, const Settings& settings);
 
+// The threads of a rank that OMP_NUM_THREADS asks for, where no flag says it; a configuration file,
+// which is read later, says it better, too. Throws ConfigError if that is no number of threads.
+void take_threads(const CLI::App& app, Settings& settings, const Environment& environment);
+
 }  // namespace daso::cli

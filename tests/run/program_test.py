@@ -122,6 +122,36 @@ class Program(unittest.TestCase):
                       daso("eval", str(self.folder / "plain"), "--data", JOB[1], "--ema", code=2).stderr)
         self.assertIn("--lr-power", daso("train", *JOB, "--lr-power", "2", code=2).stderr)
 
+    def test_runs_that_begin_in_one_second_have_folders_of_their_own(self):
+        flags = ["--data", JOB[1], "--model", "mlp", "--epochs", "1", "--nodes", "1", "--ranks-per-node", "1"]
+        jobs = [subprocess.Popen([DASO, "train", *flags], cwd=self.folder, stdout=subprocess.PIPE,
+                                 stderr=subprocess.PIPE, text=True) for _ in range(4)]
+        folders = []
+        for job in jobs:
+            output, error = job.communicate(timeout=120)
+            self.assertEqual(job.returncode, 0, error)
+            folders.append(re.search(r"^output in (\S+)$", output, re.MULTILINE)[1])
+        self.assertEqual(len(set(folders)), len(jobs), folders)
+        for folder in folders:
+            self.assertRegex(folder, r"^runs/\d{4}-\d\d-\d\d-\d{6}(-[2-4])?$")
+            self.assertTrue((self.folder / folder / "summary.json").is_file())
+
+    def test_takes_the_number_of_threads_from_openmp(self):
+        def threads(name: str, asked: str, *flags: str) -> str:
+            done = subprocess.run(
+                [DASO, "train", "--data", JOB[1], "--model", "mlp", "--epochs", "1", "--nodes", "1",
+                 "--ranks-per-node", "2", "--out", str(self.folder / name), *flags],
+                text=True, capture_output=True, timeout=120, env={**os.environ, "OMP_NUM_THREADS": asked})
+            if done.returncode != 0:
+                return done.stderr
+            return re.search(r"^threads = (\d+)$", (self.folder / name / "config.toml").read_text(), re.MULTILINE)[1]
+
+        self.assertEqual(threads("two", "2"), "2")
+        self.assertEqual(threads("list", "3,1"), "3")
+        self.assertEqual(threads("flag", "2", "--threads", "1"), "1")
+        self.assertIn("environment variable OMP_NUM_THREADS takes a whole number in 1 ... 1024, got 'all'",
+                      threads("wrong", "all"))
+
     def test_goes_on_by_itself(self):
         """--resume needs neither the flags of the run nor the number of its ranks."""
         flags = ["--config", str(self.folder / "job.toml"), "--epochs", "4"]

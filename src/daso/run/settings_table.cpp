@@ -94,7 +94,8 @@ void add_data(std::vector<Setting>& table) {
        choice("uneven", &S::uneven, kUneven),
        row("seed", &S::seed, "NUMBER", "Of parameters, shuffles, dropout and random rounding",
            parse_seed, kShown),
-       count("threads", &S::threads, "Of a rank's arithmetic, up to 1024", 1, kMostThreads),
+       count("threads", &S::threads, "Of a rank's arithmetic, up to 1024; also OMP_NUM_THREADS", 1,
+             kMostThreads),
        count("loader-threads", &S::loader_threads, "That prepare a rank's batches, up to 1024", 1,
              kMostThreads)});
 }
