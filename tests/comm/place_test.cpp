@@ -125,9 +125,27 @@ TEST(Place, OfSrunMeetsAtTheFirstHostOfTheStep) {
   EXPECT_EQ(place.rank, 7);
   EXPECT_EQ(place.size, 8);
   EXPECT_EQ(place.local_rank, 3);
-  EXPECT_EQ(place.rendezvous->text(), "n01:25001");  // 20000 + 45001 % 20000
+  EXPECT_EQ(place.rendezvous->text(), "n01:22495");  // 20000 + FNV-1a of "45001.0" % 10000
   EXPECT_EQ(place.store_at, StoreAt::kRankZero);
   EXPECT_EQ(place.launcher, Launcher::kSrun);
+  EXPECT_EQ(place.other_host, "n02");
+  EXPECT_FALSE(place.one_machine);
+  const Place alone = *place_from(with(kSrun, {{"SLURM_STEP_NODELIST", "n01"}}));
+  EXPECT_EQ(alone.other_host, "");
+  EXPECT_TRUE(alone.one_machine);
+}
+
+TEST(Place, OfSrunKeepsStepsAndJobsApart) {
+  const Place step = *place_from(kSrun);
+  for (const char* name : {"SLURM_STEP_ID", "SLURM_JOB_ID"}) {
+    const Place other = *place_from(with(kSrun, {{name, "45002"}}));
+    EXPECT_NE(other.rendezvous->port, step.rendezvous->port) << name;
+    EXPECT_NE(other.job_token, step.job_token) << name;
+    EXPECT_LT(other.rendezvous->port, 30000);  // below what the kernel gives away by itself
+    EXPECT_GE(other.rendezvous->port, 20000);
+  }
+  EXPECT_NE(step.job_token, "");
+  EXPECT_EQ(place_from(with(kSrun, {{"DASO_JOB_TOKEN", "mine"}}))->job_token, "mine");
 }
 
 TEST(Place, OfSrunReadsEveryFormOfTheHostList) {
@@ -139,8 +157,17 @@ TEST(Place, OfSrunReadsEveryFormOfTheHostList) {
   EXPECT_EQ(first("a-b[7,9]"), "a-b7");
   EXPECT_EQ(first("n[001-100]"), "n001");
   EXPECT_EQ(first("n[1-2]-ib,m"), "n1-ib");
+  EXPECT_EQ(first("r[0-1]n[08-16]"), "r0n08");
   EXPECT_EQ(first(""), "other");  // the job's list
-  for (const char* wrong : {"[1-2", "n[", "n[]", "n[x]", ","}) {
+  const auto second = [](const std::string& list) {
+    return place_from(with(kSrun, {{"SLURM_STEP_NODELIST", list}}))->other_host;
+  };
+  EXPECT_EQ(second("n1,n2"), "n2");
+  EXPECT_EQ(second("a-b[7,9]"), "a-b9");
+  EXPECT_EQ(second("n[099-100]"), "n100");
+  EXPECT_EQ(second("n[1]-ib,m"), "m");
+  EXPECT_EQ(second("r[0-1]n[8]"), "r1n8");
+  for (const char* wrong : {"[1-2", "n[", "n[]", "n[x]", "n[2-1]", "n[-1]", "n[1-2-3]", ","}) {
     EXPECT_NE(refusal(with(kSrun, {{"SLURM_STEP_NODELIST", wrong}})).find(wrong),
               std::string::npos);
   }
@@ -148,7 +175,7 @@ TEST(Place, OfSrunReadsEveryFormOfTheHostList) {
 
 TEST(Place, OfSrunPrefersAGivenAddress) {
   EXPECT_EQ(rendezvous(with(kSrun, {{"MASTER_PORT", "1234"}})), "n01:1234");
-  EXPECT_EQ(rendezvous(with(kSrun, {{"MASTER_ADDR", "m3"}})), "m3:25001");
+  EXPECT_EQ(rendezvous(with(kSrun, {{"MASTER_ADDR", "m3"}})), "m3:22495");
   EXPECT_EQ(rendezvous(with(kSrun, {{"DASO_RENDEZVOUS", "h:5"}})), "h:5");
 }
 

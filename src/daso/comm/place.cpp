@@ -2,15 +2,10 @@
 #include "daso/comm/place.h"
 
 #include "daso/base/error.h"
-#include "daso/base/text.h"
+#include "daso/comm/slurm.h"
 
 namespace daso {
 namespace {
-
-constexpr int kFirstSlurmPort = 20000;
-constexpr int kSlurmPorts = 20000;
-// Steps from here on are Slurm's own (the batch script, an interactive shell), not srun's.
-constexpr std::int64_t kFirstSpecialSlurmStep = 0xfffffff0;
 
 std::string needed(const Environment& environment, const std::string& name,
                    const std::string& beside) {
@@ -123,56 +118,28 @@ Place mpi_place(const Environment& environment, const Names& names) {
   return place;
 }
 
-// Inside srun's step. A batch script has SLURM_PROCID too, but starts ranks and is none.
-bool in_slurm_step(const Environment& environment) {
-  if (!find(environment, "SLURM_PROCID")) return false;
-  const std::optional<std::string> step = find(environment, "SLURM_STEP_ID");
-  if (!step) return find(environment, "SLURM_STEP_NUM_TASKS").has_value();
-  const std::optional<std::int64_t> number = parse_integer(*step);
-  require(number.has_value(),
-          "environment variable SLURM_STEP_ID is '{}'; it must be a whole number", *step);
-  return *number < kFirstSpecialSlurmStep;
-}
-
-// The first host of a list in Slurm's short form: n[01-04,07],m3 gives n01.
-std::string first_slurm_host(const std::string& name, const std::string& list) {
-  const std::size_t end = list.find_first_of("[,");
-  std::string host = list.substr(0, end);
-  bool sound = true;
-  if (end != std::string::npos && list[end] == '[') {
-    const std::size_t close = list.find(']', end);
-    const std::string numbers = list.substr(end + 1, list.find_first_of("-,]", end) - end - 1);
-    sound = close != std::string::npos && !numbers.empty() && parse_integer(numbers).has_value();
-    // A suffix may follow the bracket: n[1-2]-ib.
-    if (sound) {
-      host += numbers + list.substr(close + 1, list.find_first_of("[,", close) - close - 1);
-    }
-  }
-  require(sound && !host.empty(),
-          "environment variable {} is '{}'; a list of hosts like n[01-04],m3 is expected", name,
-          list);
-  return host;
-}
-
-Address slurm_rendezvous(const Environment& environment) {
-  Address address;
+// The machines of the step, as far as they matter: rank 0's, and another one.
+std::vector<std::string> step_hosts(const Environment& environment) {
+  constexpr std::size_t kEnough = 2;
   for (const char* name : {"SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST"}) {
     const std::optional<std::string> list = find(environment, name);
-    if (list && address.host.empty()) address.host = first_slurm_host(name, *list);
+    if (list) return slurm_hosts(name, *list, kEnough);
   }
+  return {};
+}
+
+Address slurm_rendezvous(const Environment& environment, const std::vector<std::string>& hosts,
+                         const std::string& step) {
+  Address address;
+  if (!hosts.empty()) address.host = hosts.front();
   if (const std::optional<std::string> host = find(environment, "MASTER_ADDR")) {
     address.host = *host;
   }
   require(!address.host.empty(),
           "environment variable SLURM_PROCID is set but SLURM_STEP_NODELIST is not; set "
           "DASO_RENDEZVOUS=HOST:PORT to the host of rank 0");
-  if (find(environment, "MASTER_PORT")) {
-    address.port = port_in(environment, "MASTER_PORT");
-    return address;
-  }
-  // Every rank finds the same port without asking, and two jobs on one host rarely share it.
-  const int job = needed_number(environment, "SLURM_JOB_ID", "SLURM_PROCID");
-  address.port = static_cast<std::uint16_t>(kFirstSlurmPort + job % kSlurmPorts);
+  address.port =
+      find(environment, "MASTER_PORT") ? port_in(environment, "MASTER_PORT") : slurm_port(step);
   return address;
 }
 
@@ -180,9 +147,17 @@ Place slurm_place(const Environment& environment) {
   const char* size =
       find(environment, "SLURM_STEP_NUM_TASKS") ? "SLURM_STEP_NUM_TASKS" : "SLURM_NTASKS";
   Place place = numbers(environment, {"SLURM_PROCID", size, "SLURM_LOCALID"}, Launcher::kSrun);
+  // Several steps of one job may run at once, on the same hosts.
+  const std::string step =
+      fmt::format("{}.{}", needed_number(environment, "SLURM_JOB_ID", "SLURM_PROCID"),
+                  find(environment, "SLURM_STEP_ID").value_or("0"));
+  const std::vector<std::string> hosts = step_hosts(environment);
+  place.one_machine = hosts.size() == 1;
+  if (hosts.size() > 1) place.other_host = hosts[1];
   const std::optional<Address> given = given_rendezvous(environment);
-  place.rendezvous = given ? *given : slurm_rendezvous(environment);
+  place.rendezvous = given ? *given : slurm_rendezvous(environment, hosts, step);
   place.store_at = given ? host_of_given(environment) : StoreAt::kRankZero;
+  place.job_token = "slurm step " + step;
   return place;
 }
 
@@ -226,7 +201,7 @@ std::optional<Place> place_from(const Environment& environment) {
   std::optional<Place> place = numbered_place(environment);
   if (!place) return std::nullopt;
   place->node = find(environment, "DASO_NODE").value_or("");
-  place->job_token = find(environment, "DASO_JOB_TOKEN").value_or("");
+  place->job_token = find(environment, "DASO_JOB_TOKEN").value_or(place->job_token);
   if (is_ours(environment)) place->launcher = Launcher::kDaso;
   return place;
 }

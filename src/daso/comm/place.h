@@ -42,8 +42,9 @@ struct Place {
   std::optional<Address> rendezvous;
   bool fixed_rendezvous = false;  // the ranks were told where to meet, nothing else will do
   bool one_machine = false;       // the launcher says that all ranks are on this machine
+  std::string other_host;         // a machine of the job besides rank 0's; empty: not known
   bool one_output = false;        // the output of all ranks goes to one stream
-  std::string job_token;          // empty: none
+  std::string job_token;          // empty: none; of srun's ranks their step, unless one is given
 };
 
 // Reads the variables of our own launcher, torchrun, mpirun (Open MPI, MPICH) and srun, in this
