@@ -62,6 +62,10 @@ void add_launch_flags(CLI::App& app, LaunchFlags& flags, Shape shape) {
         flags.limit = parse_seconds("--timeout", text, kShortestLimit);
       })
       ->default_str(fmt::format("{}", flags.limit.count()));
+  add("--join-timeout", "SECONDS", "Instead, until the ranks have met for the first time",
+      [&](const std::string& text) {
+        flags.join_limit = parse_seconds("--join-timeout", text, kShortestLimit);
+      });
   add("--grace", "SECONDS", "From asking a rank to end to killing it",
       [&](const std::string& text) { flags.grace = parse_seconds("--grace", text, Seconds(0)); })
       ->default_str(fmt::format("{}", flags.grace.count()));

@@ -195,8 +195,8 @@ void GivenWorld::keep_mpi_running() {
   const Store store = place.hosted ? *place.hosted : Store::connect(place.address, world_.limit());
   std::vector<int> ranks(static_cast<std::size_t>(world_.size()));
   std::iota(ranks.begin(), ranks.end(), 0);
-  const auto group =
-      open_backend("mpi")->make_group({.store = store.under("running"),
+  const auto group = open_backend("mpi", world_.size())
+                         ->make_group({.store = store.under("running"),
                                        .ranks = ranks,
                                        .rank = world_.rank(),
                                        .limit = world_.limit(),

@@ -80,10 +80,11 @@ TEST(LaunchFlags, RendezvousNeedsAPort) {
 }
 
 TEST(LaunchFlags, ReachTheLauncher) {
-  const LaunchOptions options = launch_options(
-      parsed({"--ranks-per-node", "1,2", "--node-index", "1", "--rendezvous", "a:7", "--interface",
-              "eth0", "--job-token", "t", "--backend", "mpi", "--timeout", "9", "--grace", "0.5"}),
-      kTwoByTwo);
+  const LaunchOptions options =
+      launch_options(parsed({"--ranks-per-node", "1,2", "--node-index", "1", "--rendezvous", "a:7",
+                             "--interface", "eth0", "--job-token", "t", "--backend", "mpi",
+                             "--timeout", "9", "--grace", "0.5", "--join-timeout", "300"}),
+                     kTwoByTwo);
   EXPECT_EQ(options.ranks_per_node, (std::vector<int>{1, 2}));
   EXPECT_EQ(options.node_index, 1);
   EXPECT_EQ(options.rendezvous, "a:7");
@@ -92,6 +93,7 @@ TEST(LaunchFlags, ReachTheLauncher) {
   EXPECT_EQ(options.backend, "mpi");
   EXPECT_EQ(options.limit, Seconds(9));
   EXPECT_EQ(options.grace, Seconds(0.5));
+  EXPECT_EQ(options.join_limit, Seconds(300));
 }
 
 TEST(LaunchFlags, ClusterReachesTheLauncherAndNoOtherLaunchersRank) {
@@ -101,11 +103,18 @@ TEST(LaunchFlags, ClusterReachesTheLauncherAndNoOtherLaunchersRank) {
   EXPECT_THROW(world_options(flags, place_of(Launcher::kTorchrun, 4)), ConfigError);
 }
 
+TEST(LaunchFlags, NodeIndexIsForTheLauncherAndNoOtherLaunchersRank) {
+  const LaunchFlags flags = parsed({"--node-index", "1"});
+  EXPECT_NO_THROW(world_options(flags, place_of(Launcher::kDaso, 4)));
+  EXPECT_THROW(world_options(flags, place_of(Launcher::kMpirun, 4)), ConfigError);
+}
+
 TEST(LaunchFlags, ReachTheRanks) {
-  const LaunchFlags flags =
-      parsed({"--timeout", "9", "--check-collectives", "--interface", "lo", "--nodes", "2"});
+  const LaunchFlags flags = parsed({"--timeout", "9", "--check-collectives", "--interface", "lo",
+                                    "--nodes", "2", "--join-timeout", "300"});
   const WorldOptions options = world_options(flags, place_of(Launcher::kDaso, 4));
   EXPECT_EQ(options.limit, Seconds(9));
+  EXPECT_EQ(options.join_limit, Seconds(300));
   EXPECT_TRUE(options.check_collectives);
   EXPECT_EQ(options.interface, "lo");
   EXPECT_TRUE(options.node_of_rank.empty());  // our launcher names the nodes itself

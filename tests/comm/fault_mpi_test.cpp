@@ -41,6 +41,21 @@ TEST(FaultsOnMpi, AStoppedRankIsNamedWhenTheLimitIsOver) {
   }
 }
 
+// To Open MPI a process that MPICH's mpirun has started is alone, and the other way round.
+TEST(FaultsOnMpi, AnMpirunOfAnotherMpiIsNamedWithOurs) {
+  for (const char* backend : {"mpi", "gloo"}) {
+    Process rank({DASO_FAULT_PROBE, "1"}, {{"PMI_RANK", "1"},
+                                           {"PMI_SIZE", "2"},
+                                           {"MPI_LOCALRANKID", "1"},
+                                           {"DASO_TEST_BACKEND", backend}});
+    EXPECT_EQ(rank.wait(Seconds(60)).code, kExitConfig);
+    const std::string shown = rank.standard_error();
+    EXPECT_NE(shown.find("MPICH's mpirun (PMI_SIZE) has started 2 ranks"), std::string::npos)
+        << shown;
+    EXPECT_NE(shown.find("which finds 1"), std::string::npos) << shown;
+  }
+}
+
 // The others are inside MPI or wait for the rank; it must wait for none of them.
 TEST(FaultsOnMpi, ARankThatCannotJoinSaysWhyAndEndsTheJobAtOnce) {
   for (const Words& launcher : {kByDaso, kByMpirun}) {

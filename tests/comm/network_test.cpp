@@ -77,6 +77,7 @@ TEST(NetworkDevices, HoldLoopback) {
   ASSERT_NE(loopback, devices.end());
   EXPECT_TRUE(loopback->up);
   EXPECT_EQ(loopback->address, "127.0.0.1");
+  EXPECT_EQ(loopback->network_bits, 8);
   EXPECT_EQ(address_of_device(loopback->name), "127.0.0.1");
 }
 
@@ -100,6 +101,35 @@ TEST(IsLoopback, IsTrueOfTheWholeBlock) {
   EXPECT_FALSE(is_loopback("12.7.0.1"));
   EXPECT_FALSE(is_loopback("::"));
 }
+
+TEST(IsLinkLocal, IsTrueOfAddressesThatMachinesGiveThemselves) {
+  EXPECT_TRUE(is_link_local("169.254.3.1"));
+  EXPECT_TRUE(is_link_local("fe80::2"));
+  EXPECT_FALSE(is_link_local("169.25.4.1"));
+  EXPECT_FALSE(is_link_local("10.77.0.1"));
+  EXPECT_FALSE(is_link_local("fd00::2"));
+}
+
+TEST(IsNeighbour, ComparesTheBitsOfTheNetwork) {
+  const NetworkDevice four{.name = "", .address = "10.77.4.1", .network_bits = 22};
+  EXPECT_TRUE(is_neighbour(four, "10.77.7.255"));
+  EXPECT_FALSE(is_neighbour(four, "10.77.8.1"));
+  EXPECT_FALSE(is_neighbour(four, "fd00::1"));
+  EXPECT_FALSE(is_neighbour(four, "nobody"));
+  const NetworkDevice six{.name = "", .address = "fd00:0:0:1::1", .network_bits = 64};
+  EXPECT_TRUE(is_neighbour(six, "fd00:0:0:1:ffff::9"));
+  EXPECT_FALSE(is_neighbour(six, "fd00:0:0:2::1"));
+}
+
+TEST(AddressesOf, AreNumericOrTheNameIsUnknown) {
+  EXPECT_EQ(addresses_of("127.0.1.1"), std::vector<std::string>{"127.0.1.1"});
+  EXPECT_TRUE(is_known("localhost"));
+  EXPECT_FALSE(is_known("no-such-host.invalid"));
+  EXPECT_FALSE(is_known(""));
+  EXPECT_THROW(addresses_of("no-such-host.invalid"), ConfigError);
+}
+
+TEST(MachineIdentity, IsTheSameAgain) { EXPECT_EQ(machine_identity(), machine_identity()); }
 
 TEST(HostName, IsNotEmpty) { EXPECT_FALSE(host_name().empty()); }
 

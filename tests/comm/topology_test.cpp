@@ -8,6 +8,8 @@
 namespace daso {
 namespace {
 
+using Names = std::vector<std::string>;
+
 using Ranks = std::vector<int>;
 
 TEST(Topology, NumbersNodesByTheirLowestRank) {
@@ -48,6 +50,17 @@ TEST(Topology, IsEqualByNamesAndPlaces) {
   EXPECT_EQ(Topology::from_names({"a", "b"}), Topology::from_names({"a", "b"}));
   EXPECT_NE(Topology::from_names({"a", "b"}), Topology::from_names({"a", "c"}));
   EXPECT_NE(Topology::from_names({"a", "b", "a"}), Topology::from_names({"a", "b", "b"}));
+}
+
+TEST(NodesOfMachines, AreTheHostsWhereTheirNamesDiffer) {
+  EXPECT_EQ(nodes_of_machines({"a", "b", "a"}, {"1", "2", "1"}), (Names{"a", "b", "a"}));
+}
+
+TEST(NodesOfMachines, TellMachinesWithOneNameApart) {
+  EXPECT_EQ(nodes_of_machines({"a", "a", "a", "a"}, {"1", "2", "1", "3"}),
+            (Names{"a", "a-2", "a", "a-3"}));
+  // Another machine has the name already.
+  EXPECT_EQ(nodes_of_machines({"a", "a", "a-2"}, {"1", "2", "3"}), (Names{"a", "a-3", "a-2"}));
 }
 
 TEST(Topology, RefusesRanksAndNodesThatItDoesNotHave) {

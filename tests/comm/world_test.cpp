@@ -130,6 +130,70 @@ TEST(World, RefusesAStrayOfAnotherJob) {
   EXPECT_NE(text_of(errors[2]).find("job token"), std::string::npos) << text_of(errors[2]);
 }
 
+TEST(World, WaitsForTheFirstMeetingAsLongAsItIsTold) {
+  // Less than the limit here; a program would rather give more.
+  const auto errors =
+      run_places({.ranks = 2,
+                  .limit = Seconds(60),
+                  .edit = [](WorldOptions& options) { options.join_limit = Seconds(0.5); }},
+                 [](const WorldOptions& options) {
+                   if (options.place.rank == 1) throw PeerError("rank 1 stays away");
+                   join_only(options);
+                 });
+  expect_all(errors, kExitPeer, {"rank 1"});
+  EXPECT_NE(text_of(errors[0]).find("within 0.5 s"), std::string::npos) << text_of(errors[0]);
+}
+
+TEST(World, OfOneRefusesADeviceThatIsNotThere) {
+  WorldOptions options;
+  options.interface = "nosuch0";
+  EXPECT_THROW(World::join(options), ConfigError);
+}
+
+TEST(World, MeetsAtRankZeroOnTheDeviceThatIsAskedFor) {
+  // The name's own address would be 127.0.0.2, where nobody listens then.
+  Address address;
+  {
+    const FileDescriptor free_port = listen_on({"127.0.0.1", 0});
+    address = {"127.0.0.2", bound_address(free_port).port};
+  }
+  const auto errors = run_places(
+      {.ranks = 2,
+       .edit =
+           [&](WorldOptions& options) {
+             options.place.store_at = StoreAt::kRankZero;
+             options.place.rendezvous = address;
+             options.interface = "lo";
+           }},
+      [](const WorldOptions& options) {
+        World world = World::join(options);
+        if (world.rank() == 0) {
+          EXPECT_THROW(listen_on({"127.0.0.1", options.place.rendezvous->port}), ConfigError);
+        }
+        world.leave();
+      });
+  expect_all(errors, kExitOk, {});
+}
+
+TEST(World, NamesTheVariableWhereThePlaceToMeetIsUnknown) {
+  for (const int rank : {0, 1}) {
+    WorldOptions options;
+    options.place = {.rank = rank, .size = 2, .launcher = Launcher::kSrun};
+    options.place.store_at = StoreAt::kRankZero;
+    options.place.rendezvous = Address{"no-such-host.invalid", 20000};
+    const auto start = Clock::now();
+    try {
+      World::join(options);
+      FAIL() << "met nowhere";
+    } catch (const ConfigError& error) {
+      const std::string text = error.what();
+      EXPECT_NE(text.find("no-such-host.invalid"), std::string::npos) << text;
+      EXPECT_NE(text.find("DASO_RENDEZVOUS=HOST:PORT"), std::string::npos) << text;
+    }
+    EXPECT_LT(since(start).count(), 30) << "waits for the limit";
+  }
+}
+
 TEST(World, NamesTheRankThatDoesNotJoin) {
   const auto errors =
       run_places({.ranks = 3, .limit = Seconds(0.5)}, [](const WorldOptions& options) {

@@ -74,9 +74,9 @@ const BackendModule& backend_module(const std::string& name) {
   return *loaded.module;
 }
 
-std::unique_ptr<Backend> open_backend(const std::string& name) {
+std::unique_ptr<Backend> open_backend(const std::string& name, int ranks) {
   if (name == "gloo") return open_gloo();
-  if (name == "mpi") return backend_module(name).open();
+  if (name == "mpi") return backend_module(name).open(ranks);
   const std::optional<std::string> meant = nearest(name, {"gloo", "mpi", "self"});
   throw ConfigError(fmt::format("there is no backend '{}'{}; the backends are gloo, mpi and self",
                                 name, meant ? fmt::format(", did you mean '{}'?", *meant) : ""));

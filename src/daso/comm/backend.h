@@ -38,8 +38,9 @@ class Backend {
   virtual void leak() {}
 };
 
-// Throws ConfigError for a name that is unknown or not available here, with the reason.
-std::unique_ptr<Backend> open_backend(const std::string& name);
+// For a world of so many ranks. Throws ConfigError for a name that is unknown or not available
+// here, with the reason.
+std::unique_ptr<Backend> open_backend(const std::string& name, int ranks);
 // Gloo over TCP, as it is inside LibTorch: moves data in the background by itself, several
 // operations of a group at a time.
 std::unique_ptr<Backend> open_gloo();
@@ -49,11 +50,13 @@ const BackendModule& backend_module(const std::string& name);
 // What a backend module (lib/daso/libdaso_NAME.so) exports, with C linkage, as kBackendModuleEntry.
 // Backends that need libraries which not every machine has are modules, loaded when asked for.
 struct BackendModule {
-  const char* version;                 // kVersion that it was built with; must be ours
-  const char* detail;                  // version of the library underneath
-  std::unique_ptr<Backend> (*open)();  // throws ConfigError
-  // Gives rank 0's text to all ranks before there is a store; null where the library has no way.
-  std::string (*tell_all)(const std::string& text);
+  const char* version;  // kVersion that it was built with; must be ours
+  const char* detail;   // version of the library underneath
+  // Both are told how many ranks the launcher has started, and throw ConfigError where the library
+  // finds another number: it then belongs to another launcher.
+  std::unique_ptr<Backend> (*open)(int ranks);
+  // Gives every rank the texts of all ranks, in their order, before there is a store.
+  std::vector<std::string> (*gather)(const std::string& text, int ranks);
 };
 inline constexpr const char* kBackendModuleEntry = "daso_backend_module";
 

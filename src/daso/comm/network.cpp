@@ -10,9 +10,11 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cerrno>
 #include <climits>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <memory>
 
@@ -69,6 +71,21 @@ int preference(const sockaddr* address) {
   return IN6_IS_ADDR_LINKLOCAL(&bytes) ? 2 : 1;
 }
 
+int bits_of(const sockaddr* mask) {
+  if (mask == nullptr) return 0;
+  const auto* bytes = mask->sa_family == AF_INET
+                          ? reinterpret_cast<const std::uint8_t*>(
+                                &reinterpret_cast<const sockaddr_in*>(mask)->sin_addr)
+                          : reinterpret_cast<const std::uint8_t*>(
+                                &reinterpret_cast<const sockaddr_in6*>(mask)->sin6_addr);
+  int bits = 0;
+  for (std::size_t i = 0; i < (mask->sa_family == AF_INET ? sizeof(in_addr) : sizeof(in6_addr));
+       ++i) {
+    bits += std::popcount(bytes[i]);
+  }
+  return bits;
+}
+
 std::optional<int> speed_of(const std::string& device) {
   std::ifstream file("/sys/class/net/" + device + "/speed");
   int speed = 0;
@@ -102,6 +119,32 @@ std::string host_name() {
   std::array<char, HOST_NAME_MAX + 1> name{};
   DASO_ASSERT(::gethostname(name.data(), name.size() - 1) == 0);
   return name.data();
+}
+
+std::string machine_identity() {
+  std::string boot;  // of the kernel's start: on no two machines the same
+  std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
+  // Machines that are made of network namespaces share their kernel.
+  std::error_code ignored;
+  const std::filesystem::path network = std::filesystem::read_symlink("/proc/self/ns/net", ignored);
+  return fmt::format("{} {}", boot, network.string());
+}
+
+std::vector<std::string> addresses_of(const std::string& host) {
+  const AddressList found = look_up(host, /*port=*/0, SOCK_STREAM);
+  std::vector<std::string> addresses;
+  for (const addrinfo* one = found.get(); one != nullptr; one = one->ai_next) {
+    addresses.push_back(numeric(one->ai_addr));
+  }
+  return addresses;
+}
+
+bool is_known(const std::string& host) {
+  try {
+    return !host.empty() && !addresses_of(host).empty();
+  } catch (const ConfigError&) {
+    return false;
+  }
 }
 
 FileDescriptor listen_on(const Address& address) {
@@ -156,11 +199,12 @@ std::vector<NetworkDevice> network_devices() {
     auto device = std::find_if(devices.begin(), devices.end(),
                                [&](const NetworkDevice& d) { return d.name == one->ifa_name; });
     if (device == devices.end()) {
-      devices.push_back({.name = one->ifa_name,
-                         .address = "",
-                         .up = (one->ifa_flags & IFF_UP) != 0,
-                         .loopback = (one->ifa_flags & IFF_LOOPBACK) != 0,
-                         .megabits_per_second = speed_of(one->ifa_name)});
+      devices.push_back(
+          {.name = one->ifa_name,
+           .address = "",
+           .up = (one->ifa_flags & IFF_UP) != 0 && (one->ifa_flags & IFF_RUNNING) != 0,
+           .loopback = (one->ifa_flags & IFF_LOOPBACK) != 0,
+           .megabits_per_second = speed_of(one->ifa_name)});
       preferences.push_back(INT_MAX);
       device = devices.end() - 1;
     }
@@ -171,6 +215,7 @@ std::vector<NetworkDevice> network_devices() {
     if (preference(address) >= best) continue;
     best = preference(address);
     device->address = numeric(address);
+    device->network_bits = bits_of(one->ifa_netmask);
   }
   return devices;
 }
@@ -191,6 +236,29 @@ std::string address_of_device(const std::string& name) {
 bool is_loopback(const std::string& numeric_address) {
   return numeric_address.starts_with("127.") || numeric_address == "::1" ||
          numeric_address.starts_with("::ffff:127.");
+}
+
+bool is_link_local(const std::string& numeric_address) {
+  in6_addr bytes{};
+  if (::inet_pton(AF_INET6, numeric_address.c_str(), &bytes) == 1) {
+    return IN6_IS_ADDR_LINKLOCAL(&bytes);
+  }
+  return numeric_address.starts_with("169.254.");
+}
+
+bool is_neighbour(const NetworkDevice& device, const std::string& numeric_address) {
+  const int family = device.address.find(':') == std::string::npos ? AF_INET : AF_INET6;
+  std::array<std::uint8_t, sizeof(in6_addr)> ours{};
+  std::array<std::uint8_t, sizeof(in6_addr)> theirs{};
+  if (::inet_pton(family, device.address.c_str(), ours.data()) != 1 ||
+      ::inet_pton(family, numeric_address.c_str(), theirs.data()) != 1) {
+    return false;
+  }
+  for (int bit = 0; bit < device.network_bits; ++bit) {
+    const auto byte = static_cast<std::size_t>(bit / 8);
+    if ((((ours[byte] ^ theirs[byte]) >> (7 - bit % 8)) & 1) != 0) return false;
+  }
+  return true;
 }
 
 }  // namespace daso

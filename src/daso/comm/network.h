@@ -21,6 +21,11 @@ struct Address {
 Address parse_address(const std::string& text);
 
 std::string host_name();
+// Differs between machines, also where they call themselves alike.
+std::string machine_identity();
+// The numeric addresses that a host's name has here; throws ConfigError if it has none.
+std::vector<std::string> addresses_of(const std::string& host);
+bool is_known(const std::string& host);  // has it any?
 
 // A socket that listens on this address and no other. Port 0 lets the kernel choose.
 // Throws ConfigError if the address is not ours or the port is taken.
@@ -34,8 +39,9 @@ std::string own_address_towards(const std::string& host);
 
 struct NetworkDevice {
   std::string name;
-  std::string address;  // numeric; IPv4 where the device has one
-  bool up = false;
+  std::string address;   // numeric; IPv4 where the device has one
+  int network_bits = 0;  // of the address, those that all machines of its network have
+  bool up = false;       // and the cable is in
   bool loopback = false;
   std::optional<int> megabits_per_second;  // where the driver tells
 };
@@ -44,5 +50,9 @@ std::vector<NetworkDevice> network_devices();
 // The numeric address of a device; throws ConfigError naming the devices there are.
 std::string address_of_device(const std::string& name);
 bool is_loopback(const std::string& numeric_address);
+// An address that a machine has given itself; it leads no further than the cable.
+bool is_link_local(const std::string& numeric_address);
+// Is that address in the network which the device is connected to?
+bool is_neighbour(const NetworkDevice& device, const std::string& numeric_address);
 
 }  // namespace daso

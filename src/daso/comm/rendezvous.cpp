@@ -32,7 +32,6 @@ std::optional<std::string> await(const Store& table, const std::string& key,
 std::string hello_key(int rank) { return fmt::format("hello/{}", rank); }
 
 json hello_of(const Meeting& meeting) {
-  const std::string host = host_name();
   json nodes = json::array();
   for (const int node : meeting.node_of_rank) nodes.push_back(node);
   return {{"version", kVersion},
@@ -40,8 +39,10 @@ json hello_of(const Meeting& meeting) {
           {"backend", meeting.backend},
           {"node_of_rank", nodes},
           {"configuration", meeting.configuration},
-          {"host", host},
-          {"node", meeting.place.node.empty() ? host : meeting.place.node}};
+          {"host", host_name()},
+          {"machine", machine_identity()},
+          {"node", meeting.place.node},
+          {"door", meeting.door}};
 }
 
 std::string first_difference(const std::string& a, const std::string& b) {
@@ -81,6 +82,28 @@ std::string difference(const json& ours, const json& theirs) {
   throw_failure(told);
 }
 
+// Ranks of one machine form a node, where nobody has said otherwise.
+void name_nodes(json& roll) {
+  std::vector<std::string> hosts;
+  std::vector<std::string> machines;
+  for (const json& member : roll) {
+    hosts.push_back(member.at("host"));
+    machines.push_back(member.at("machine"));
+  }
+  const std::vector<std::string> nodes = nodes_of_machines(hosts, machines);
+  std::set<std::string> alike;
+  for (std::size_t rank = 0; rank < nodes.size(); ++rank) {
+    json& node = roll[rank].at("node");
+    if (!node.get<std::string>().empty()) continue;
+    node = nodes[rank];
+    if (nodes[rank] != hosts[rank]) alike.insert(hosts[rank]);
+  }
+  for (const std::string& host : alike) {
+    fmt::print(stderr, "daso: note: several machines are called '{}'; each is a node of its own\n",
+               host);
+  }
+}
+
 // Rank 0's part: compares every rank's hello with its own as they come.
 json gather_roll(const Store& root, const Meeting& meeting, Alarm& alarm, Lookout& lookout) {
   const json ours = hello_of(meeting);
@@ -105,7 +128,8 @@ json gather_roll(const Store& root, const Meeting& meeting, Alarm& alarm, Lookou
                                      rank, theirs.at("host").get<std::string>(), wrong)};
       refuse(root, meeting.place.size, lookout, failure);
     }
-    roll.push_back({{"host", theirs.at("host")}, {"node", theirs.at("node")}});
+    json& member = roll.emplace_back(json::object());
+    for (const char* field : {"host", "machine", "node", "door"}) member[field] = theirs.at(field);
   }
   if (!absent.empty()) {
     failure.text =
@@ -113,6 +137,7 @@ json gather_roll(const Store& root, const Meeting& meeting, Alarm& alarm, Lookou
                     meeting.place.size, meeting.limit.count(), root.address().text());
     refuse(root, meeting.place.size, lookout, failure);
   }
+  name_nodes(roll);
   root.set("roll", roll.dump());
   return roll;
 }
@@ -182,6 +207,8 @@ std::vector<Member> meet(const Store& root, const Meeting& meeting, Alarm& alarm
     members.push_back({.launch_rank = static_cast<int>(members.size()),
                        .host = entry.at("host"),
                        .node = entry.at("node")});
+    const std::string door = entry.at("door");
+    if (!door.empty()) members.back().door = parse_address(door);
   }
   return members;
 }
@@ -216,7 +243,7 @@ Topology topology_of(const std::vector<Member>& members, const std::vector<int>&
   for (const Member& member : members) {
     const auto launch_rank = static_cast<std::size_t>(member.launch_rank);
     require(launch_rank < node_of_rank.size(),
-            "--node-of-rank names {} ranks, the world has more (rank {} is missing)",
+            "node_of_rank names {} ranks, the world has more (rank {} is missing)",
             node_of_rank.size(), launch_rank);
     names.push_back(fmt::format("node{}", node_of_rank[launch_rank]));
   }

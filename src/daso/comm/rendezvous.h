@@ -19,6 +19,7 @@ struct Member {
   int launch_rank = 0;  // its number when the job began
   std::string host;
   std::string node;
+  std::optional<Address> door;       // see reach.h
   std::string text(int rank) const;  // rank 3 (node1 on host h)
 };
 
@@ -27,6 +28,7 @@ struct Meeting {
   std::string backend;
   std::string configuration;  // must be equal on all ranks; lines, the first that differs is named
   std::vector<int> node_of_rank;  // empty: by the members' node names
+  std::string door;               // see reach.h; empty: none
   Seconds limit{60};
 };
 

@@ -2,6 +2,9 @@
 #include "daso/comm/topology.h"
 
 #include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
 
 #include "daso/base/error.h"
 
@@ -62,6 +65,29 @@ std::vector<float> Topology::weights() const {
     weights.push_back(static_cast<float>(members.size()) / static_cast<float>(node_of_.size()));
   }
   return weights;
+}
+
+std::vector<std::string> nodes_of_machines(const std::vector<std::string>& hosts,
+                                           const std::vector<std::string>& identities) {
+  DASO_ASSERT(hosts.size() == identities.size());
+  std::map<std::pair<std::string, std::string>, std::string> names;  // by host and identity
+  std::set<std::string> taken;
+  std::vector<std::string> nodes;
+  for (std::size_t rank = 0; rank < hosts.size(); ++rank) {
+    const std::string& host = hosts[rank];
+    std::string& name = names[{host, identities[rank]}];
+    if (name.empty()) {
+      name = host;
+      const auto is_free = [&] {
+        // A made-up name must not be that of another machine.
+        return !taken.contains(name) && (name == host || std::ranges::count(hosts, name) == 0);
+      };
+      for (int number = 2; !is_free(); ++number) name = fmt::format("{}-{}", host, number);
+      taken.insert(name);
+    }
+    nodes.push_back(name);
+  }
+  return nodes;
 }
 
 }  // namespace daso

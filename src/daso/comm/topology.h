@@ -34,4 +34,9 @@ class Topology {
   std::vector<int> local_rank_of_;         // by rank
 };
 
+// The node of each rank that nobody has told its node: the name of its host. Machines that call
+// themselves alike are told apart by their identities: the second one is name-2, and so on.
+std::vector<std::string> nodes_of_machines(const std::vector<std::string>& hosts,
+                                           const std::vector<std::string>& identities);
+
 }  // namespace daso

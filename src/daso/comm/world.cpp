@@ -14,12 +14,15 @@
 #include "daso/comm/backend.h"
 #include "daso/comm/group.h"
 #include "daso/comm/open_link.h"
+#include "daso/comm/open_store.h"
+#include "daso/comm/reach.h"
 #include "daso/comm/rendezvous.h"
 
 namespace daso {
 namespace {
 
 constexpr Seconds kBetweenLooks{0.005};
+constexpr Seconds kForDoors{1};  // to find out which ranks cannot reach each other
 
 // How many operations each group has begun, read by the lookout's thread.
 class GroupCounts {
@@ -46,64 +49,6 @@ class GroupCounts {
   std::map<std::string, Count> groups_;
 };
 
-struct Table {
-  Store store;
-  bool hosted = false;  // by this process
-};
-
-// Where rank 0 listens when nobody said where.
-std::string free_address(const WorldOptions& options) {
-  if (!options.interface.empty()) return address_of_device(options.interface);
-  if (options.place.one_machine) return "127.0.0.1";
-  for (const NetworkDevice& device : network_devices()) {
-    if (device.up && !device.loopback && !device.address.empty()) return device.address;
-  }
-  return "127.0.0.1";
-}
-
-// Many systems give a machine's own name the address 127.0.1.1.
-void warn_of_loopback(const Place& place, const std::string& bound) {
-  const std::string& host = place.rendezvous->host;
-  if (place.one_machine || !is_loopback(bound) || is_loopback(host) || host == "localhost") return;
-  fmt::print(stderr,
-             "daso: warning: rendezvous host '{}' means {} here, where other machines cannot reach "
-             "it; give its numeric address\n",
-             host, bound);
-}
-
-Table open_table(const WorldOptions& options) {
-  const Place& place = options.place;
-  const bool first = place.rank == 0;
-  if (place.store_at == StoreAt::kOverMpi) {
-    const auto tell_all = backend_module("mpi").tell_all;
-    if (!first) return {Store::connect(parse_address(tell_all("")), options.limit), false};
-    Table table{Store::host(listen_on({free_address(options), 0})), true};
-    mark_job(table.store, place.job_token);
-    tell_all(table.store.address().text());
-    return table;
-  }
-  require(place.rendezvous.has_value(),
-          "rank {} of {} does not know where to meet the others; pass --rendezvous HOST:PORT",
-          place.rank, place.size);
-  if (place.store_at == StoreAt::kRankZero && first) {
-    Table table{Store::host(listen_on(*place.rendezvous)), true};
-    warn_of_loopback(place, table.store.address().host);
-    mark_job(table.store, place.job_token);
-    return table;
-  }
-  Table table{Store::connect(*place.rendezvous, options.limit), false};
-  if (place.store_at != StoreAt::kAgent) return table;
-  // The agent's store knows nothing of this job, and stays when the agent starts the ranks again.
-  table.store = table.store.under(place.store_prefix);
-  if (first) mark_job(table.store, place.job_token);
-  return table;
-}
-
-std::string own_address(const WorldOptions& options, const Store& store) {
-  if (!options.interface.empty()) return address_of_device(options.interface);
-  return own_address_towards(store.address().host);
-}
-
 std::vector<int> launch_ranks_of(const std::vector<Member>& members) {
   std::vector<int> ranks;
   for (const Member& member : members) ranks.push_back(member.launch_rank);
@@ -126,8 +71,9 @@ struct World::Body {
   int generation = 0;
   std::vector<Member> members;
   Topology topology;
-  std::optional<Table> table;  // none in a world of one
+  std::optional<Store> store;  // none in a world of one
   std::string own_address;
+  FileDescriptor door;  // see reach.h; only where the backend connects to addresses of ours
   std::shared_ptr<Backend> backend;
   std::shared_ptr<GroupCounts> counts = std::make_shared<GroupCounts>();
   Guard guard{.alarm = std::make_shared<Alarm>(), .lookout = nullptr};
@@ -142,6 +88,7 @@ struct World::Body {
 
   ~Body();
   void post_lookout();
+  std::string with_broken_pair(const std::string& reason, const std::vector<int>& ranks);
   Communicator& make_group(const std::vector<int>& ranks, const std::string& name);
   NodeLink& make_link(const std::string& name);
   template <typename Value>
@@ -157,12 +104,22 @@ World::Body::~Body() {
 
 void World::Body::post_lookout() {
   guard.lookout =
-      std::make_shared<Lookout>(table->store, generation,
+      std::make_shared<Lookout>(*store, generation,
                                 Watch{.rank = rank,
                                       .launch_ranks = launch_ranks_of(members),
                                       .names = names_of(members),
                                       .begun = [counts = counts] { return counts->all(); }},
                                 guard.alarm);
+}
+
+// The reason, or better which of the ranks cannot reach each other, if this one finds out.
+std::string World::Body::with_broken_pair(const std::string& reason,
+                                          const std::vector<int>& ranks) {
+  if (!door.open() || guard.alarm->raised()) return reason;
+  if (const auto pair = broken_pair(members, ranks, rank, kForDoors)) return *pair;
+  // A firewall may let one direction through: then it is another rank that finds out.
+  guard.alarm->wait([] { return false; }, Deadline(1.5 * kForDoors));
+  return reason;
 }
 
 Communicator& World::Body::make_group(const std::vector<int>& ranks, const std::string& name) {
@@ -181,7 +138,7 @@ Communicator& World::Body::make_group(const std::vector<int>& ranks, const std::
   if (ranks.size() > 1) {
     const Call call{.what = "making the group", .group = name};
     if (const auto failure = guard.alarm->raised()) throw_failure(call, *failure);
-    plan.store = table->store.under(fmt::format("generation{}/group/{}", generation, name));
+    plan.store = store->under(fmt::format("generation{}/group/{}", generation, name));
     // A thread of its own, on a connection of its own: it waits for the peers inside LibTorch.
     bool made = false;
     std::string reason = fmt::format("not done within {} s", options.limit.count());
@@ -204,6 +161,7 @@ Communicator& World::Body::make_group(const std::vector<int>& ranks, const std::
       reason = reason.substr(0, reason.find('\n'));
     }
     if (!made) {
+      reason = with_broken_pair(reason, ranks);
       const auto failure = guard.alarm->raised();
       throw_failure(call, failure ? *failure : guard.lookout->ring(reason));
     }
@@ -228,7 +186,7 @@ NodeLink& World::Body::make_link(const std::string& name) {
                 .share_memory = options.share_memory};
   plan.group = [&]() -> Communicator& { return make_group(plan.name.ranks, plan.name.text); };
   if (plan.name.ranks.size() > 1) {
-    plan.store = table->store.under(fmt::format("generation{}/{}", generation, plan.name.text));
+    plan.store = store->under(fmt::format("generation{}/{}", generation, plan.name.text));
   }
   std::unique_ptr<NodeLink> link = open_link(plan);
   if (link->shares_memory()) {
@@ -260,27 +218,31 @@ World World::join(const WorldOptions& options) {
   const Place& place = options.place;
   require(place.size >= 1 && place.rank >= 0 && place.rank < place.size,
           "rank {} of {} is not a place in a world", place.rank, place.size);
-  require(options.limit > Seconds(0), "--timeout must be above 0, got {}", options.limit.count());
+  require(options.limit > Seconds(0) && joining_limit(options) > Seconds(0),
+          "the limits of a world must be above 0 s, they are {} and {}", options.limit.count(),
+          joining_limit(options).count());
   require(
       options.node_of_rank.empty() || static_cast<int>(options.node_of_rank.size()) == place.size,
-      "--node-of-rank names {} ranks, the world has {}", options.node_of_rank.size(), place.size);
+      "node_of_rank names {} ranks, the world has {}", options.node_of_rank.size(), place.size);
   require(options.backend != "self" || place.size == 1,
           "backend self is a world of one, this job has {} ranks; use gloo or mpi", place.size);
   auto body = std::make_unique<Body>();
   body->options = options;
   body->rank = place.rank;
   if (place.size == 1) {
+    if (!options.interface.empty()) address_of_device(options.interface);  // or it is refused
     const std::string host = host_name();
     body->members = {{.host = host, .node = place.node.empty() ? host : place.node}};
     body->topology = topology_of(body->members, options.node_of_rank);
     return World(std::move(body));
   }
-  body->backend = open_backend(options.backend);
+  body->backend = open_backend(options.backend, place.size);
   try {
-    body->table = open_table(options);
-    const Store& store = body->table->store;
-    check_job(store, place, options.limit);
+    body->store = open_store(options);
+    const Store& store = *body->store;
+    check_job(store, place, joining_limit(options));
     body->own_address = own_address(options, store);
+    if (options.backend == "gloo") body->door = listen_on({body->own_address, 0});
     for (int rank = 0; rank < place.size; ++rank) body->members.push_back({.launch_rank = rank});
     body->post_lookout();
     body->guard.lookout->introduce({});
@@ -289,7 +251,8 @@ World World::join(const WorldOptions& options) {
                           .backend = options.backend,
                           .configuration = options.configuration,
                           .node_of_rank = options.node_of_rank,
-                          .limit = options.limit},
+                          .door = body->door.open() ? bound_address(body->door).text() : "",
+                          .limit = joining_limit(options)},
                          *body->guard.alarm, *body->guard.lookout);
     body->guard.lookout->introduce(names_of(body->members));
     body->topology = topology_of(body->members, options.node_of_rank);
@@ -354,18 +317,18 @@ World World::next_generation(Seconds limit) && {
   auto next = std::make_unique<Body>();
   next->options = body_->options;
   next->generation = body_->generation + 1;
-  next->table = std::move(body_->table);
+  next->store = std::move(body_->store);
   next->own_address = body_->own_address;
+  next->door = std::move(body_->door);
   next->backend = body_->backend;
   const std::string name = fmt::format("generation{}", next->generation);
-  const std::vector<int> members =
-      regroup(next->table->store.under(name), survivors, rank(), limit);
+  const std::vector<int> members = regroup(next->store->under(name), survivors, rank(), limit);
   for (std::size_t i = 0; i < members.size(); ++i) {
     if (members[i] == rank()) next->rank = static_cast<int>(i);
     next->members.push_back(body_->members.at(static_cast<std::size_t>(members[i])));
   }
   next->topology = topology_of(next->members, next->options.node_of_rank);
-  if (next->rank == 0) next->table->store.set("generation", name);
+  if (next->rank == 0) next->store->set("generation", name);
   body_.reset();
   next->post_lookout();
   return World(std::move(next));
@@ -379,8 +342,8 @@ bool World::abandon(const std::string& reason) {
 }
 
 void World::leave() {
-  if (!body_->table || body_->guard.alarm->raised()) return;
-  const Store table = body_->table->store.under(fmt::format("generation{}", body_->generation));
+  if (!body_->store || body_->guard.alarm->raised()) return;
+  const Store table = body_->store->under(fmt::format("generation{}", body_->generation));
   body_->guard.lookout->farewell();
   table.add("left", 1);
   const Deadline deadline(body_->options.limit);

@@ -17,7 +17,8 @@
 //
 //   place       where a process stands in its job, by its launcher's variables
 //   store       a small table that all ranks see, kept by the launcher or rank 0 (tcp_store)
-//   rendezvous  the ranks meet there and compare who they are
+//   open_store  finds it, and own_address which address of a machine others connect to
+//   rendezvous  the ranks meet there and compare who they are; reach tells who cannot reach whom
 //   lookout     a thread of each rank that watches the store for bad news and raises the alarm,
 //               on which everything waits that waits in this process
 //   backend     turns a list of ranks into a c10d::Backend: Gloo, or MPI as a module

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,7 +20,9 @@ struct WorldOptions {
   bool check_collectives = false;  // compare every operation with the peers', not only the first
   std::string configuration;       // must be equal on all ranks; any text
   bool share_memory = true;        // inside a node, where it can be had
-  std::vector<int> node_of_rank;   // empty: from the places' node names, or else the host names
+  std::vector<int> node_of_rank;   // empty: from the places' node names, or else by machines
+  // Instead of the limit, for joining.
+  std::optional<Seconds> join_limit;
 };
 
 struct BackendStatus {

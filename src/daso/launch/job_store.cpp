@@ -5,6 +5,7 @@
 
 #include "daso/base/error.h"
 #include "daso/comm/lookout.h"
+#include "daso/comm/own_address.h"
 #include "daso/comm/rendezvous.h"
 
 namespace daso {
@@ -22,7 +23,9 @@ FileDescriptor listen_on_node(const ClusterNode& node) {
 FileDescriptor listen_for(const LaunchOptions& options, bool several) {
   Address address{"127.0.0.1", 0};
   if (!options.rendezvous.empty()) address = parse_address(options.rendezvous);
-  if (!options.interface.empty()) address.host = address_of_device(options.interface);
+  if (!options.interface.empty()) {
+    address.host = address_on_device(address.host, options.interface);
+  }
   FileDescriptor socket = listen_on(address);
   const std::string bound = bound_address(socket).host;
   // Many systems give a machine's own name the address 127.0.1.1.
@@ -44,7 +47,8 @@ JobStore::JobStore(const LaunchOptions& options, const ClusterNode* first)
   if (several_ && node_ > 0) {
     address_ = parse_address(options.rendezvous);
     // Later it only reports: whoever cannot be reached then must not hold up the end of the job.
-    store_ = Store::connect(address_, options.limit, std::max(options.grace, Seconds(1)));
+    store_ = Store::connect(address_, options.join_limit.value_or(options.limit),
+                            std::max(options.grace, Seconds(1)));
   } else {
     listening_ = first_ == nullptr ? listen_for(options, several_) : listen_on_node(*first_);
     address_ = bound_address(listening_);

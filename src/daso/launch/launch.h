@@ -36,6 +36,8 @@ struct LaunchOptions {
   Seconds time_to_save{0};           // instead, if longer, after a signal that came to us
   bool keep_survivors = false;       // a lost rank does not end the others
   std::vector<std::string> command;  // program and arguments
+  // Instead of the limit, until it has found node 0's launcher.
+  std::optional<Seconds> join_limit;
   // The width of a terminal that rank 0 may draw on: its output then passes as it is, without a
   // prefix, and a variable of this name tells it the width.
   std::optional<int> columns;

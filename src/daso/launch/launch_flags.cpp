@@ -81,6 +81,7 @@ LaunchOptions launch_options(const LaunchFlags& flags, Shape shape) {
                           : flags.job_token;
   options.backend = flags.backend;
   options.limit = flags.limit;
+  options.join_limit = flags.join_limit;
   options.grace = flags.grace;
   options.time_to_save = flags.time_to_save;
   options.keep_survivors = flags.keep_survivors;
@@ -93,6 +94,7 @@ WorldOptions world_options(const LaunchFlags& flags, const Place& place) {
   options.backend = flags.backend;
   options.interface = flags.interface;
   options.limit = flags.limit;
+  options.join_limit = flags.join_limit;
   options.check_collectives = flags.check_collectives;
   options.share_memory = !flags.no_shared_memory;
   options.node_of_rank = flags.node_of_rank;
@@ -102,6 +104,10 @@ WorldOptions world_options(const LaunchFlags& flags, const Place& place) {
           "--cluster {} starts ranks on its nodes, but this is a rank that {} has started; leave "
           "the flag out",
           flags.cluster, name_of(place.launcher));
+  require(!flags.node_index,
+          "--node-index {} starts the ranks of a node, but this is a rank that {} has started; "
+          "leave the flag out",
+          flags.node_index.value_or(0), name_of(place.launcher));
   if (!flags.job_token.empty()) options.place.job_token = flags.job_token;
   if (!flags.rendezvous.empty()) {
     require(!place.fixed_rendezvous || place.rendezvous->text() == flags.rendezvous,

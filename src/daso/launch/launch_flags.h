@@ -29,6 +29,7 @@ struct LaunchFlags {
   std::string cluster;
   std::string job_token;
   Seconds limit{60};
+  std::optional<Seconds> join_limit;  // instead, for the first meeting
   Seconds grace{5};
   Seconds time_to_save{0};  // no flag: what the command needs after a signal
   bool check_collectives = false;

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdlib>
 #include <mutex>
+#include <numeric>
 #include <string>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <vector>
@@ -21,7 +22,7 @@ namespace daso::mpi {
 namespace {
 
 // For MPI's start, which has to meet ranks that may still be loading their program, and for
-// tell_all(). What comes later has its group's limit.
+// gather(). What comes later has its group's limit.
 constexpr Seconds kStartLimit{120};
 
 // MPI exists once per process and starts once in its life, and a module's functions come without an
@@ -31,7 +32,7 @@ struct Process {
   bool started = false;
   bool open = false;                 // a backend is alive
   std::weak_ptr<Progress> progress;  // owned by the backend and its groups
-  std::shared_ptr<Progress> kept;    // by tell_all() for the backend, which may never be opened
+  std::shared_ptr<Progress> kept;    // by gather() for the backend, which may never be opened
 };
 
 Process& process() {
@@ -87,6 +88,33 @@ void require_mpirun() {
           "`mpirun -n RANKS PROGRAM`, or use --backend gloo");
 }
 
+// The library's name and version: the first line, as far as the first comma. MPI allows this call,
+// and few others, before it has started.
+std::string library_version() {
+  std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};
+  int length = 0;
+  if (MPI_Get_library_version(text.data(), &length) != MPI_SUCCESS) return "unknown version";
+  const std::string whole(text.data(), static_cast<std::size_t>(length));
+  return whole.substr(0, whole.find_first_of(",\n"));
+}
+
+std::string launcher_name() {
+  const Environment environment = this_environment();
+  if (find(environment, "OMPI_COMM_WORLD_SIZE")) return "Open MPI's mpirun (OMPI_COMM_WORLD_SIZE)";
+  if (find(environment, "MPI_LOCALRANKID")) return "MPICH's mpirun (PMI_SIZE)";
+  if (find(environment, "SLURM_STEP_ID")) return "srun (SLURM_STEP_ID)";
+  return "another launcher";
+}
+
+// An mpirun of another MPI starts as many processes, but to our library each of them is alone.
+void require_own_launcher(int found, int ranks) {
+  require(found == ranks,
+          "{} has started {} ranks, but this daso is built with {}, which finds {}: they do not "
+          "belong together; start with the mpirun of {}, or meet without MPI: --backend gloo and "
+          "DASO_RENDEZVOUS=HOST:PORT, an address of rank 0's machine",
+          launcher_name(), ranks, library_version(), found, library_version());
+}
+
 // The last owner may be a callback on the progress thread, which cannot join itself.
 void destroy(Progress* progress) {
   if (progress->is_this_thread()) {
@@ -96,9 +124,13 @@ void destroy(Progress* progress) {
   }
 }
 
-// Gives the running MPI, or starts it. Under the lock of `one`.
-std::shared_ptr<Progress> join(Process& one) {
-  if (auto running = one.progress.lock()) return running;
+// Gives the running MPI, or starts it, and compares its ranks with those that the launcher has
+// started. Under the lock of `one`.
+std::shared_ptr<Progress> join(Process& one, int ranks) {
+  if (auto running = one.progress.lock()) {
+    require_own_launcher(running->size(), ranks);
+    return running;
+  }
   require(!one.started,
           "MPI has already ended in this process and cannot start again; keep the world open, or "
           "use --backend gloo");
@@ -106,6 +138,7 @@ std::shared_ptr<Progress> join(Process& one) {
   const OpenMpiDefaults defaults;
   one.started = true;
   std::shared_ptr<Progress> progress(new Progress(kStartLimit), &destroy);
+  require_own_launcher(progress->size(), ranks);
   one.progress = progress;
   return progress;
 }
@@ -127,44 +160,44 @@ class MpiBackend final : public Backend {
   std::shared_ptr<Progress> progress_;
 };
 
-std::unique_ptr<Backend> open() {
+std::unique_ptr<Backend> open(int ranks) {
   Process& one = process();
   const std::lock_guard lock(one.mutex);
   require(!one.open,
           "the mpi backend is already open in this process; MPI counts processes, so ranks cannot "
           "be threads on it (use processes, or --backend gloo)");
-  auto backend = std::make_unique<MpiBackend>(join(one));
+  auto backend = std::make_unique<MpiBackend>(join(one, ranks));
   one.kept.reset();
   one.open = true;
   return backend;
 }
 
-std::string tell_all(const std::string& text) {
+std::vector<std::string> gather(const std::string& text, int ranks) {
   Process& one = process();
   std::shared_ptr<Progress> progress;
   {
     const std::lock_guard lock(one.mutex);
-    progress = join(one);
+    progress = join(one, ranks);
     if (!one.open) one.kept = progress;
   }
-  std::string told = text;
-  progress->call("telling all ranks", kStartLimit, [&told] {
-    auto bytes = static_cast<int>(told.size());
-    mpi_check(MPI_Bcast(&bytes, 1, MPI_INT, /*root=*/0, MPI_COMM_WORLD));
-    told.resize(static_cast<std::size_t>(bytes));
-    mpi_check(MPI_Bcast(told.data(), bytes, MPI_CHAR, /*root=*/0, MPI_COMM_WORLD));
+  const auto size = static_cast<std::size_t>(ranks);
+  std::vector<int> lengths(size);
+  std::vector<int> offsets(size);
+  std::string all;
+  progress->call("telling all ranks", kStartLimit, [&] {
+    const auto own = static_cast<int>(text.size());
+    mpi_check(MPI_Allgather(&own, 1, MPI_INT, lengths.data(), 1, MPI_INT, MPI_COMM_WORLD));
+    std::exclusive_scan(lengths.begin(), lengths.end(), offsets.begin(), 0);
+    all.resize(static_cast<std::size_t>(offsets.back() + lengths.back()));
+    mpi_check(MPI_Allgatherv(text.data(), own, MPI_CHAR, all.data(), lengths.data(), offsets.data(),
+                             MPI_CHAR, MPI_COMM_WORLD));
   });
-  return told;
-}
-
-// The library's name and version: the first line, as far as the first comma. MPI allows this call,
-// and few others, before it has started.
-std::string library_version() {
-  std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};
-  int length = 0;
-  if (MPI_Get_library_version(text.data(), &length) != MPI_SUCCESS) return "unknown version";
-  const std::string whole(text.data(), static_cast<std::size_t>(length));
-  return whole.substr(0, whole.find_first_of(",\n"));
+  std::vector<std::string> texts;
+  for (std::size_t rank = 0; rank < size; ++rank) {
+    texts.push_back(all.substr(static_cast<std::size_t>(offsets[rank]),
+                               static_cast<std::size_t>(lengths[rank])));
+  }
+  return texts;
 }
 
 }  // namespace
@@ -175,6 +208,6 @@ extern "C" const daso::BackendModule* daso_backend_module() {
   static const daso::BackendModule module = {.version = daso::kVersion,
                                              .detail = version.c_str(),
                                              .open = &daso::mpi::open,
-                                             .tell_all = &daso::mpi::tell_all};
+                                             .gather = &daso::mpi::gather};
   return &module;
 }
