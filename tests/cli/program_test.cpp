@@ -70,6 +70,12 @@ TEST(Program, MistakesEndWithTwoAndTheNearestRightWord) {
       {{"bench", "comm", "--nodes"}, "--nodes", "daso bench comm"},
       {{"bench", "comm", "--nodes", "2", "--nodes", "2"}, "given once", "daso bench comm"},
       {{"bench", "comm", "--interface", "none0"}, "there are: ", "daso bench comm"},
+      {{"bench", "comm", "--backend", "self", "--interface", "none0"},
+       "there are: ",
+       "daso bench comm"},
+      {{"bench", "comm", "--backend", "self", "--node-index", "7"},
+       "node index 7 does not exist",
+       "daso bench comm"},
       {{"bench", "comm", "--", "x"}, "only 'daso run' takes --", "daso bench comm"},
       {{"train", "--loader-threads", "100000"},
        "--loader-threads takes a whole number in 1 ... 1024, got '100000'",
@@ -150,7 +156,7 @@ TEST(Program, CommandsKeepTheNamesOfTheirFlags) {
     EXPECT_EQ(help.code, 0);
     for (const char* flag :
          {"--nodes", "--ranks-per-node", "--node-of-rank", "--node-index", "--backend",
-          "--rendezvous", "--interface", "--job-token", "--timeout", "--grace"}) {
+          "--rendezvous", "--interface", "--job-token", "--timeout", "--join-timeout", "--grace"}) {
       EXPECT_TRUE(contains(help.output, flag)) << command.back() << " " << flag;
     }
   }

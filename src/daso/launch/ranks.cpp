@@ -4,6 +4,7 @@
 #include "daso/base/error.h"
 #include "daso/base/paths.h"
 #include "daso/comm/network.h"
+#include "daso/launch/launch_plan.h"
 #include "daso/launch/output.h"
 
 namespace daso {
@@ -33,13 +34,17 @@ int on_ranks(const RankJob& job, const std::vector<std::string>& arguments,
              const std::function<int(World&)>& body) {
   const std::optional<Place> place = place_from(this_environment());
   if (!place) {
-    const std::vector<int> ranks = ranks_of_nodes(job.flags, job.shape);
-    const bool alone = ranks.size() == 1 && ranks.front() == 1 && job.flags.cluster.empty();
+    LaunchOptions options = launch_options(job.flags, job.shape);
+    const std::vector<int>& ranks = options.ranks_per_node;
+    const bool alone = ranks.size() == 1 && ranks.front() == 1 && options.cluster.empty();
     if (!alone) {
-      LaunchOptions options = launch_options(job.flags, job.shape);
       options.columns = terminal_columns();
       return start_ranks(std::move(options), arguments);
     }
+    // What is refused where ranks are started makes no sense here either.
+    options.command = {own_program().string()};
+    validate(options);
+    if (!options.interface.empty()) address_of_device(options.interface);
   }
   WorldOptions options = world_options(job.flags, place.value_or(Place{}));
   options.configuration = text_of(job);
