@@ -7,6 +7,7 @@
 #include "cli/command.h"
 #include "cli/usage.h"
 #include "daso/base/error.h"
+#include "daso/base/standard_streams.h"
 #include "daso/base/utf8.h"
 #include "daso/base/version.h"
 #include "daso/comm/message_of.h"
@@ -132,10 +133,13 @@ int run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  daso::hold_standard_streams();
   try {
     daso::quiet_libtorch();
-    return run(argc, argv);
+    return daso::checked_output(run(argc, argv));
   } catch (const std::exception& error) {
+    // A print that failed says less than we know.
+    if (std::ferror(stdout) != 0) return daso::checked_output(daso::kExitBug);
     std::fprintf(stderr, "daso: %s\n", daso::message_of(error).c_str());
     return daso::exit_code_of(error);
   }

@@ -6,20 +6,24 @@
 #include <unistd.h>
 
 #include <csignal>
-#include <cstdio>
-#include <iostream>
 
 #include "daso/base/environment.h"
 #include "daso/base/error.h"
+#include "daso/base/process_limits.h"
+#include "daso/base/standard_streams.h"
 #include "daso/comm/message_of.h"
 #include "daso/comm/world.h"
 
 namespace daso {
 namespace {
 
-void flush_output() {
-  std::cout.flush();
-  std::fflush(nullptr);
+// What a rank has open and running at most, as measured on ranks that train. A world of one has no
+// connections.
+void require_means(int size) {
+  if (size == 1) return;
+  const std::string who = fmt::format("a rank of {}", size);
+  require_open_files(30 + 5 * size, who);
+  require_threads(32, who);
 }
 
 // Ends the process without destructors: those of a world that is not at peace would wait for
@@ -43,16 +47,17 @@ int report(const std::exception& error, int rank, bool echo) {
 
 int rank_main(const WorldOptions& options, const std::function<int(World&)>& body) {
   const int rank = options.place.rank;
+  hold_standard_streams();
   set_up_process();
   ::signal(SIGPIPE, SIG_IGN);  // a connection whose other end died is an error, not the end of us
   // Where the output of all ranks goes to one stream only rank 0's is the job's.
   if (rank != 0 && options.place.one_output) ::dup2(STDERR_FILENO, STDOUT_FILENO);
   try {
+    require_means(options.place.size);
     World world = World::join(options);
     try {
-      const int code = body(world);
-      flush_output();  // mpirun ends the others at once when a rank has ended with another code
-                       // than 0
+      // mpirun ends the others at once when a rank has ended with another code than 0.
+      const int code = checked_output(body(world));
       world.leave();
       if (code == kExitOk) return code;
       exit_now(code);

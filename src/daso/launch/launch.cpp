@@ -3,9 +3,11 @@
 
 #include <unistd.h>
 
+#include <numeric>
 #include <string_view>
 
 #include "daso/base/error.h"
+#include "daso/base/process_limits.h"
 #include "daso/base/text.h"
 #include "daso/launch/child_process.h"
 #include "daso/launch/job.h"
@@ -113,10 +115,20 @@ int launch_mpirun(const LaunchOptions& options) {
   return job.finish(ends);
 }
 
+// At most, as measured: of each rank of the job its connections to the store, and of our own their
+// pipes; on a cluster the nodes' namespaces.
+int open_files_of(const LaunchOptions& options) {
+  const auto& ranks = options.ranks_per_node;
+  const auto nodes = static_cast<int>(ranks.size());
+  return 16 + 10 * std::accumulate(ranks.begin(), ranks.end(), 0) +
+         (options.cluster.empty() ? 0 : 5 * nodes);
+}
+
 }  // namespace
 
 int launch(const LaunchOptions& options) {
   validate(options);
+  require_open_files(open_files_of(options), "a launcher of these ranks");
   return options.backend == "mpi" ? launch_mpirun(options) : launch_ranks(options);
 }
 
