@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daso/comm/lookout.h"
 
+#include <unistd.h>
+
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -100,6 +102,7 @@ void Lookout::farewell() { add_line(table_, kFarewells, watch_.rank); }
 void Lookout::keep_watch(const std::stop_token& stop) {
   while (!stop.stop_requested()) {
     try {
+      ring_if_orphaned();
       if (look()) return;
     } catch (const Error& error) {
       alarm_->raise({.text = error.what()});
@@ -108,6 +111,18 @@ void Lookout::keep_watch(const std::stop_token& stop) {
     std::unique_lock lock(mutex_);
     wake_.wait_for(lock, stop, kBetweenLooks, [this] { return !request_.empty(); });
   }
+}
+
+void Lookout::ring_if_orphaned() {
+  const Parent& parent = watch_.parent;
+  if (parent.pid == 0 || ::getppid() == parent.pid) return;
+  if (!orphaned_) orphaned_ = Clock::now();
+  if (since(*orphaned_) < parent.patience) return;
+  const Failure failure{.text = fmt::format("{} has lost its launcher: {}, process {}, is gone",
+                                            name_of(watch_.rank), parent.name, parent.pid),
+                        .missing = {watch_.rank}};
+  const std::lock_guard lock(mutex_);
+  if (request_.empty()) request_ = to_text(failure);
 }
 
 bool Lookout::look() {

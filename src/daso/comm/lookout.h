@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <sys/types.h>
+
 #include <condition_variable>
 #include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -15,6 +18,14 @@
 
 namespace daso {
 
+// The process that has started this one, where it is a launcher that ends its ranks.
+struct Parent {
+  pid_t pid = 0;     // 0: nobody is watched
+  std::string name;  // of the launcher, for messages
+  Seconds patience{
+      0};  // from its end to the alarm, for somebody else to end the rank in good order
+};
+
 // Who stands watch over what.
 struct Watch {
   int rank = 0;
@@ -22,6 +33,7 @@ struct Watch {
   std::vector<std::string> names;  // of each rank, for messages: rank 3 (node1, host h)
   // How many operations this rank has begun on each group.
   std::function<std::map<std::string, std::int64_t>()> begun;
+  Parent parent;
 };
 
 // One thread in every rank that looks at the store for bad news ten times a second, so that a
@@ -31,7 +43,8 @@ struct Watch {
 //
 // When a rank meets a failure it rings. Everybody then answers the roll call, and who has not
 // answered after kRollCall is missing. A launcher that saw a rank end says so itself (report_gone).
-// A roll call takes the same few requests of every rank, however many ranks there are.
+// A rank whose launcher is gone rings as well, instead of training on as an orphan that nobody can
+// stop. A roll call takes the same few requests of every rank, however many ranks there are.
 class Lookout {
  public:
   static constexpr Seconds kRollCall{0.5};
@@ -53,6 +66,7 @@ class Lookout {
 
  private:
   void keep_watch(const std::stop_token& stop);
+  void ring_if_orphaned();
   bool look();  // true once the alarm is raised
   Failure call_roll(const std::string& reason);
   std::vector<std::string> verdicts(const std::vector<int>& missing) const;
@@ -63,7 +77,8 @@ class Lookout {
   mutable std::mutex mutex_;  // guards the names and the request to ring
   std::condition_variable_any wake_;
   std::vector<std::string> names_;
-  std::string request_;  // what to write into the store; empty: nothing
+  std::string request_;                        // what to write into the store; empty: nothing
+  std::optional<Clock::time_point> orphaned_;  // since when, on the lookout's thread
   const Store root_;
   const Store table_;  // this generation's part
   std::jthread thread_;

@@ -2,6 +2,7 @@
 #include "daso/comm/world.h"
 
 #include <fmt/ranges.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -48,6 +49,16 @@ class GroupCounts {
   mutable std::mutex mutex_;
   std::map<std::string, Count> groups_;
 };
+
+// Who counts the ranks also ends them, unless it is killed. Our own launcher has a guardian for
+// that case, which lets them save first.
+Parent parent_to_watch(const WorldOptions& options) {
+  const Launcher launcher = options.place.launcher;
+  if (launcher == Launcher::kNone || launcher == Launcher::kPyTorch) return {};
+  const bool ours = launcher == Launcher::kDaso;
+  return {
+      .pid = ::getppid(), .name = name_of(launcher), .patience = ours ? options.limit : Seconds(0)};
+}
 
 std::vector<int> launch_ranks_of(const std::vector<Member>& members) {
   std::vector<int> ranks;
@@ -108,7 +119,8 @@ void World::Body::post_lookout() {
                                 Watch{.rank = rank,
                                       .launch_ranks = launch_ranks_of(members),
                                       .names = names_of(members),
-                                      .begun = [counts = counts] { return counts->all(); }},
+                                      .begun = [counts = counts] { return counts->all(); },
+                                      .parent = parent_to_watch(options)},
                                 guard.alarm);
 }
 
