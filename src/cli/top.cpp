@@ -16,7 +16,7 @@
 #include "daso/base/checked_json.h"
 #include "daso/base/error.h"
 #include "daso/base/paths.h"
-#include "daso/run/control.h"
+#include "daso/run/interrupt.h"
 
 namespace daso::cli {
 namespace {

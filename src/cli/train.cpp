@@ -11,6 +11,7 @@
 #include "daso/base/error.h"
 #include "daso/base/paths.h"
 #include "daso/comm/place.h"
+#include "daso/run/interrupt.h"
 #include "daso/tensor/bf16.h"
 
 namespace daso::cli {
@@ -19,7 +20,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr Shape kShape{.nodes = 2, .ranks_per_node = 2};
-// Up to 16 steps, until all ranks stop at the same one, and a checkpoint. A second signal kills.
+// Two steps or ten seconds, until all ranks stop at the same one, and a checkpoint. A second signal
+// kills.
 constexpr Seconds kTimeToSave{600};
 
 struct TrainCommand {
@@ -29,11 +31,11 @@ struct TrainCommand {
   bool json = false;
 };
 
-int train(World& world, TrainCommand command) {
+int train(World& world, TrainCommand command, Interrupt& interrupt) {
   command.options.out = agreed_folder(world, command.options.out);
   make_folder("--out", command.options.out);
   Run run(command.options);
-  return daso::train(world, run, {.json = command.json});
+  return daso::train(world, run, {.json = command.json, .interrupt = &interrupt});
 }
 
 bool counted_elsewhere(const LaunchFlags& launch) {
@@ -81,8 +83,11 @@ int act(CLI::App& app, TrainCommand& command, const Invocation& invocation) {
           "--out {} holds a run already: give another folder, or --resume to go on with it",
           options.out.string());
   if (options.precision == Precision::kBf16) cap_instruction_sets();
+  command.launch.stopped_exit = options.stopped_exit;
+  Interrupt interrupt(rank_interrupt(options.stopped_exit));
   return on_ranks({"train", command.launch, kShape, configuration_of(command.options)},
-                  invocation.arguments, [&](World& world) { return train(world, command); });
+                  invocation.arguments,
+                  [&](World& world) { return train(world, command, interrupt); });
 }
 
 }  // namespace

@@ -14,7 +14,7 @@ RankEnd asked(RankEnd end) {
   return end;
 }
 
-JobEnd judged(const std::vector<RankEnd>& ends) { return judge(ends, std::nullopt, false); }
+JobEnd judged(const std::vector<RankEnd>& ends) { return judge(ends, {}); }
 
 TEST(ExitRule, IsZeroWhenAllEndWell) {
   const JobEnd job = judged({code(0, 0), code(1, 0)});
@@ -58,33 +58,57 @@ TEST(ExitRule, IgnoresRanksThatWereAskedToEndAfterAFailure) {
 }
 
 TEST(ExitRule, CountsASignalThatWasPassedOnLikeAShell) {
-  const JobEnd job = judge({by(0, SIGINT), by(1, SIGINT)}, SIGINT, false);
+  const JobEnd job = judge({by(0, SIGINT), by(1, SIGINT)}, {.passed_on = SIGINT});
   EXPECT_EQ(job.exit_code, 130);
   EXPECT_FALSE(job.lost);
   EXPECT_FALSE(job.failed);
 }
 
 TEST(ExitRule, IsWhatTheRanksSayAfterAPassedOnSignal) {
-  EXPECT_EQ(judge({code(0, 0), code(1, 0)}, SIGTERM, false).exit_code, 0);
-  EXPECT_EQ(judge({code(0, 3), code(1, 130)}, SIGINT, false).exit_code, 130);
-  EXPECT_FALSE(judge({code(1, 130)}, SIGINT, false).failed);
-  EXPECT_EQ(judge({code(0, 0), code(1, 5)}, SIGTERM, false).failed, code(1, 5));
+  EXPECT_EQ(judge({code(0, 0), code(1, 0)}, {.passed_on = SIGTERM}).exit_code, 0);
+  EXPECT_EQ(judge({code(0, 3), code(1, 130)}, {.passed_on = SIGINT}).exit_code, 130);
+  EXPECT_FALSE(judge({code(1, 130)}, {.passed_on = SIGINT}).failed);
+  EXPECT_EQ(judge({code(0, 0), code(1, 5)}, {.passed_on = SIGTERM}).failed, code(1, 5));
 }
 
 TEST(ExitRule, IsNotWellWhenARankHadToBeKilledAfterAPassedOnSignal) {
-  EXPECT_EQ(judge({code(0, 0), asked(by(1, SIGKILL))}, SIGTERM, false).exit_code, 143);
+  EXPECT_EQ(judge({code(0, 0), asked(by(1, SIGKILL))}, {.passed_on = SIGTERM}).exit_code, 143);
 }
 
 TEST(ExitRule, StillNamesARankThatAnotherSignalEnded) {
-  const JobEnd job = judge({by(0, SIGSEGV), code(1, 0)}, SIGTERM, false);
+  const JobEnd job = judge({by(0, SIGSEGV), code(1, 0)}, {.passed_on = SIGTERM});
   EXPECT_EQ(job.exit_code, 3);
   EXPECT_EQ(job.lost, by(0, SIGSEGV));
 }
 
+TEST(ExitRule, HasACodeForAJobThatWasStoppedAndCanGoOn) {
+  const JobEnd job = judge({code(0, 75), code(1, 75)}, {.passed_on = SIGTERM});
+  EXPECT_EQ(job.exit_code, kExitStopped);
+  EXPECT_TRUE(job.stopped);
+  EXPECT_FALSE(job.failed);
+  // Another launcher has passed the signal on.
+  EXPECT_TRUE(judged({code(0, 75), code(1, 75)}).stopped);
+  EXPECT_EQ(judge({code(0, 9), code(1, 9)}, {.stopped_exit = 9}).exit_code, 9);
+  EXPECT_FALSE(judge({code(0, 9), code(1, 9)}, {.stopped_exit = 9}).failed);
+}
+
+TEST(ExitRule, CountsASignalThatCameTooEarlyAsStopped) {
+  const JobRule rule{.passed_on = SIGTERM, .begins_anew = true};
+  EXPECT_EQ(judge({by(0, SIGTERM), by(1, SIGTERM)}, rule).exit_code, kExitStopped);
+  EXPECT_EQ(judge({code(0, 75), by(1, SIGTERM), code(2, 3)}, rule).exit_code, kExitStopped);
+  EXPECT_EQ(judge({code(0, 75), asked(by(1, SIGKILL))}, rule).exit_code, 143);
+}
+
+TEST(ExitRule, IsNotOnlyStoppedWhereARankFailedOrWasLost) {
+  EXPECT_EQ(judge({code(0, 75), code(1, 1)}, {.passed_on = SIGTERM}).exit_code, 1);
+  EXPECT_EQ(judge({code(0, 75), by(1, SIGKILL)}, {.passed_on = SIGTERM}).exit_code, 3);
+  EXPECT_EQ(judged({code(0, 75), code(1, 3)}).exit_code, 3);
+}
+
 TEST(ExitRule, ForgetsLostRanksWhenSurvivorsAreKept) {
-  EXPECT_EQ(judge({by(1, SIGKILL), code(0, 0)}, std::nullopt, true).exit_code, 0);
-  EXPECT_EQ(judge({by(1, SIGKILL), code(0, 0), code(2, 1)}, std::nullopt, true).exit_code, 1);
-  EXPECT_EQ(judge({by(1, SIGKILL), by(0, SIGKILL)}, std::nullopt, true).exit_code, 3);
+  EXPECT_EQ(judge({by(1, SIGKILL), code(0, 0)}, {.keep_survivors = true}).exit_code, 0);
+  EXPECT_EQ(judge({by(1, SIGKILL), code(0, 0), code(2, 1)}, {.keep_survivors = true}).exit_code, 1);
+  EXPECT_EQ(judge({by(1, SIGKILL), by(0, SIGKILL)}, {.keep_survivors = true}).exit_code, 3);
 }
 
 TEST(ExitRule, NamesTheRankThatReportedTheCauseAndNotTheOneThatEndedFirst) {

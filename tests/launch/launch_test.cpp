@@ -2,6 +2,7 @@
 #include "daso/launch/launch.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -9,6 +10,7 @@
 
 #include "daso/base/error.h"
 #include "daso/comm/network.h"
+#include "daso/launch/stop_signals.h"
 #include "launched.h"
 #include "process.h"
 #include "scratch_folder.h"
@@ -178,6 +180,7 @@ TEST_P(LaunchSignal, ReachesTheRanks) {
   EXPECT_EQ(job.wait(), given.code);
   EXPECT_EQ(occurrences(job.error(), "lost peer"), 0U);
   EXPECT_EQ(occurrences(job.error(), "was ended"), 0U) << job.error();
+  EXPECT_EQ(occurrences(job.error(), "told to stop by signal"), 1U) << job.error();
   for (const pid_t rank : ranks) EXPECT_TRUE(gone(rank));
 }
 
@@ -186,6 +189,8 @@ INSTANTIATE_TEST_SUITE_P(All, LaunchSignal,
                                            PassedOn{SIGHUP, "trap 'exit 0' TERM", 0},
                                            PassedOn{SIGINT, "trap 'exit 130' INT", 130},
                                            PassedOn{SIGTERM, ":", 143}, PassedOn{SIGINT, ":", 130},
+                                           PassedOn{SIGUSR1, "trap 'exit 75' USR1", 75},
+                                           PassedOn{SIGUSR1, ":", 128 + SIGUSR1},
                                            PassedOn{SIGTERM, "trap 'exit 9' TERM", 9}));
 
 // As the & of a script has it.
@@ -236,10 +241,46 @@ TEST(Launch, KillsAtOnceAtTheSecondSignal) {
                                 std::string("trap 'echo heard' INT; echo pid $$; ") + kStay));
   const std::vector<pid_t> ranks = job.process_numbers(1);
   job.send(SIGINT);
-  job.read_lines(2);
-  job.send(SIGINT);
+  const Deadline same(kSameSignal);
+  job.read_lines(3);  // with the launcher's own
+  EXPECT_TRUE(holds_within(kPatience, [&] { return same.passed(); }));
   EXPECT_EQ(job.wait(), 128 + SIGINT);
   EXPECT_TRUE(gone(ranks.front()));
+}
+
+// As timeout(1) sends them, to its child and then to the child's group.
+TEST(Launch, TakesSignalsThatComeTogetherForOne) {
+  Launched job(Launched::script({"--ranks", "2", "--grace", "600"},
+                                "trap 'echo heard; kill $!; exit 75' TERM; echo pid $$; "
+                                "sleep 600 & wait"));
+  job.process_numbers(2);
+  job.send(SIGTERM);
+  job.send(SIGINT);
+  EXPECT_EQ(job.wait(), kExitStopped);
+  EXPECT_EQ(occurrences(job.output() + job.error(), "heard"), 2U) << job.error();
+  EXPECT_EQ(occurrences(job.error(), "killed"), 0U) << job.error();
+}
+
+// Its ranks end, told by its guardian, in good order or not: the job has lost a node.
+TEST(Launch, IsNotWellWhenTheLauncherOfAnotherNodeIsKilled) {
+  const std::string rendezvous = "127.0.0.1:" + std::to_string(free_port());
+  const auto flags = [&](const char* node) {
+    return Flags{"--ranks", "1,1", "--node", node, "--rendezvous", rendezvous, "--grace", "1"};
+  };
+  const std::string fifo = ::testing::TempDir() + "launch_test_fifo_" + std::to_string(::getpid());
+  ASSERT_EQ(::mkfifo(fifo.c_str(), S_IRUSR | S_IWUSR), 0);
+  // Rank 0 ends as rank 1 does: stopped.
+  const std::string script = "if [ $RANK = 0 ]; then read end <" + fifo +
+                             "; exit 75; fi; trap 'kill $!; echo end >" + fifo +
+                             "; exit 75' TERM; echo pid $$; sleep 600 & wait";
+  Launched first(Launched::script(flags("0"), script));
+  Launched second(Launched::script(flags("1"), script));
+  second.process_numbers(1);
+  second.send(SIGKILL);
+  EXPECT_EQ(first.wait(), kExitPeer) << first.error();
+  EXPECT_EQ(occurrences(first.error(), "the launcher of node 1 has not said within 1 s"), 1U)
+      << first.error();
+  std::filesystem::remove(fifo);
 }
 
 TEST(Launch, LeavesNobodyBehindWhenItIsKilled) {

@@ -93,14 +93,14 @@ INSTANTIATE_TEST_SUITE_P(All, NextSession,
                                          Kind{"daso", Wire::kInt8, "adamw"},
                                          Kind{"daso", Wire::kQsgd4}));
 
-// An epoch has 8 steps. The ranks agree on a stop every 8 steps and do it 8 later: in step 16,
+// An epoch has 8 steps. The ranks agree on a stop in step 8 and do it 8 later: in step 16,
 // which is the first of the third epoch; the exchange that began there is in flight.
 TEST_P(NextSession, GoesOnInTheMiddleOfAnEpochAsIfNothingHadHappened) {
   const ScratchFolder whole;
   const ScratchFolder parts;
   train(settings_of(GetParam(), whole.path()));
   Runs runs = runs_of(settings_of(GetParam(), parts.path()), 2);
-  const std::int64_t steps = train_until(runs, kTwoNodes, 3);
+  const std::int64_t steps = train_until(runs, kTwoNodes, 6);
   ASSERT_EQ(steps, 17);
   train_to_the_end(runs, kTwoNodes);
   EXPECT_TRUE(result_in(parts.path()) == result_in(whole.path()));
@@ -175,7 +175,7 @@ TEST_P(OtherRanks, GoOnAfterOneOfThemWasLost) {
 TEST(NextSession, OnOtherRanksIsRefusedInTheMiddleOfAnEpoch) {
   const ScratchFolder folder;
   Runs runs = runs_of(settings_of({"daso", {}}, folder.path()), 3);
-  train_until(runs, kTwoNodes, 3);
+  train_until(runs, kTwoNodes, 6);
   run_ranks(ranks_on({"a", "b", "c"}), [&](World& world) {
     daso::Run& run = *runs[static_cast<std::size_t>(world.rank())];
     try {

@@ -10,7 +10,8 @@
 // base is what every other layer stands on and knows nothing of ranks, tensors or LibTorch: errors
 // (here), text, time and limits (seconds), the environment as a value, files that are written whole
 // (output_file), calls that may hang (abandonable, disk), threads (worker), random numbers, facts
-// of the machine (cpu, large_pages, power), and what happened when (timeline).
+// of the machine (cpu, large_pages, process_limits), standard streams, and what happened when
+// (timeline).
 //
 // The kinds of failure and the way out each of them takes; docs/errors.md is the user's view.
 namespace daso {
@@ -34,6 +35,7 @@ inline constexpr int kExitOk = 0;
 inline constexpr int kExitBug = 1;  // also: a check that failed, a run that diverged
 inline constexpr int kExitConfig = 2;
 inline constexpr int kExitPeer = 3;
+inline constexpr int kExitStopped = 75;  // told to stop, can go on: EX_TEMPFAIL of sysexits.h
 
 // How the line begins by which a rank reports a PeerError: mostly the echo of another rank's end,
 // so a launcher that knows the cause need not show it.

@@ -13,6 +13,7 @@
 #include "daso/base/error.h"
 #include "daso/base/paths.h"
 #include "daso/base/text.h"
+#include "daso/launch/stop_signals.h"
 
 namespace daso {
 namespace {
@@ -59,11 +60,11 @@ struct ChildSide {
   }
   ready = ready && (side.node == nullptr || enter(*side.node, side.folder));
   const int nothing = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
-  ready = ready && ::dup2(nothing, STDIN_FILENO) >= 0 && ::dup2(side.output, STDOUT_FILENO) >= 0 &&
-          ::dup2(side.error, STDERR_FILENO) >= 0;
+  ready = ready && nothing >= 0 && ::dup2(nothing, STDIN_FILENO) >= 0 &&
+          ::dup2(side.output, STDOUT_FILENO) >= 0 && ::dup2(side.error, STDERR_FILENO) >= 0;
   // What the launcher passes on reaches the program from its first moment, also where a script's &
   // has made the launcher ignore it.
-  for (const int signal : {SIGINT, SIGTERM}) ::signal(signal, SIG_DFL);
+  for (const int signal : kStopSignals) ::signal(signal, SIG_DFL);
   ::sigprocmask(SIG_SETMASK, side.mask, nullptr);
   if (ready) ::execve(side.path, side.arguments, side.environment);
   const int error = errno;

@@ -12,11 +12,12 @@ namespace {
 constexpr int kSignalBase = 128;  // a shell's exit code for a signal is this + signal
 
 // The end as it counts, or nothing where it does not.
-std::optional<RankEnd> counted(RankEnd end, std::optional<int> passed_on) {
-  if (!passed_on) return end.asked ? std::nullopt : std::optional(end);
-  if (end.signal == *passed_on || (end.asked && end.signal != 0)) {
+std::optional<RankEnd> counted(RankEnd end, const JobRule& rule) {
+  if (!rule.passed_on) return end.asked ? std::nullopt : std::optional(end);
+  const bool by_it = end.signal == *rule.passed_on;
+  if (by_it || (end.asked && end.signal != 0)) {
     end.signal = 0;
-    end.code = kSignalBase + *passed_on;
+    end.code = by_it && rule.begins_anew ? rule.stopped_exit : kSignalBase + *rule.passed_on;
   }
   return end;
 }
@@ -33,27 +34,35 @@ std::string text(const RankEnd& end) {
                          : fmt::format("ended with exit code {}", end.code);
 }
 
-JobEnd judge(const std::vector<RankEnd>& ends, std::optional<int> passed_on, bool keep_survivors) {
+JobEnd judge(const std::vector<RankEnd>& ends, const JobRule& rule) {
   const bool any_well =
       std::any_of(ends.begin(), ends.end(), [](const RankEnd& end) { return end.well(); });
   JobEnd job;
-  int own_code = kExitOk;  // the first that is neither 0 nor 3
+  int own_code = kExitOk;  // the first that is neither 0 nor 3, nor says that a rank was stopped
   bool any_peer_error = false;
   for (const RankEnd& raw : ends) {
-    const std::optional<RankEnd> end = counted(raw, passed_on);
+    const std::optional<RankEnd> end = counted(raw, rule);
     if (!end) continue;
     if (end->signal != 0) {
-      if (keep_survivors && any_well) continue;
+      if (rule.keep_survivors && any_well) continue;
       if (!job.lost) job.lost = end;
     } else if (end->code == kExitPeer) {
       any_peer_error = true;
+    } else if (end->code != kExitOk && end->code == rule.stopped_exit) {
+      job.stopped = true;
     } else if (end->code != kExitOk && own_code == kExitOk) {
       own_code = end->code;
-      const bool by_request = passed_on && end->code == kSignalBase + *passed_on;
+      const bool by_request = rule.passed_on && end->code == kSignalBase + *rule.passed_on;
       if (!job.lost && !by_request) job.failed = end;
     }
   }
-  job.exit_code = job.lost || (own_code == kExitOk && any_peer_error) ? kExitPeer : own_code;
+  if (job.stopped && rule.passed_on) any_peer_error = false;
+  job.stopped = job.stopped && !job.lost && own_code == kExitOk && !any_peer_error;
+  if (job.stopped) {
+    job.exit_code = rule.stopped_exit;
+  } else {
+    job.exit_code = job.lost || (own_code == kExitOk && any_peer_error) ? kExitPeer : own_code;
+  }
   return job;
 }
 

@@ -19,6 +19,7 @@
 
 #include "daso/base/error.h"
 #include "daso/launch/child_process.h"
+#include "daso/launch/stop_signals.h"
 
 namespace daso {
 namespace {
@@ -40,7 +41,8 @@ void close_all(unsigned first, unsigned last) {
 void detach(int pipe) {
   ::setsid();
   ::prctl(PR_SET_NAME, "daso-guardian");
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE}) ::signal(signal, SIG_IGN);
+  for (const int signal : kStopSignals) ::signal(signal, SIG_IGN);
+  for (const int signal : {SIGHUP, SIGQUIT, SIGPIPE}) ::signal(signal, SIG_IGN);
   const int nothing = ::open("/dev/null", O_RDWR);
   for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) ::dup2(nothing, stream);
   const auto first = static_cast<unsigned>(STDERR_FILENO + 1);

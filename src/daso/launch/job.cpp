@@ -9,6 +9,8 @@
 #include <array>
 
 #include "daso/base/error.h"
+#include "daso/base/standard_streams.h"
+#include "daso/launch/stop_signals.h"
 
 namespace daso {
 namespace {
@@ -40,12 +42,15 @@ Job::Job(const LaunchOptions& options)
       store_(options, cluster_.empty() ? nullptr : &cluster_.front()),
       address_{store_.address(), token_for(options)},
       terminal_(::isatty(STDOUT_FILENO) != 0),
+      fresh_line_(options.columns && ::isatty(STDERR_FILENO) != 0 ? "\033[K" : ""),
       output_(STDOUT_FILENO),
       error_(STDERR_FILENO),
       supervisor_({.grace = options.grace,
                    .time_to_save = options.time_to_save,
+                   .stopped_exit = options.stopped_exit,
                    .keep_survivors = options.keep_survivors,
-                   .on_bad_end = [this](const RankEnd& end) { on_bad_end(end); }},
+                   .on_bad_end = [this](const RankEnd& end) { on_bad_end(end); },
+                   .on_signal = [this](int signal) { on_signal(signal); }},
                   signals_, {&output_, &error_}) {}
 
 const Namespaces* Job::home_of(const RankSpot& spot) const {
@@ -81,21 +86,29 @@ void Job::run() {
 }
 
 int Job::finish(const std::vector<RankEnd>& ends) {
-  const JobEnd job = judge(ends, supervisor_.passed_on(), options_.keep_survivors);
+  const JobEnd job = judge(ends, supervisor_.rule());
   explain(ends, job);
+  int code = job.exit_code;
   // After a failure the others learn of it within a second or are out of reach.
   const Seconds patience = job.exit_code == kExitOk ? options_.limit : options_.grace;
   const std::optional<int> silent =
       store_.leave(patience, [this](Seconds moment) { return supervisor_.turn(moment); });
   if (silent) {
-    say(fmt::format("the launcher of node {} has not said within {} s that its ranks have ended",
-                    *silent, patience.count()));
+    // Its ranks may have ended well, or have been told to stop by its guardian: a node is lost.
+    if ((code == kExitOk || job.stopped) && !options_.keep_survivors) code = kExitPeer;
+    say(
+        fmt::format("the launcher of node {} has not said within {} s that its ranks have ended, "
+                    "and counts as lost; the job ends with exit code {}",
+                    *silent, patience.count(), code));
   }
   supervisor_.flush();
-  return job.exit_code;
+  if (output_.lost() == 0) return code;
+  say(lost_output(output_.lost()));
+  supervisor_.flush();
+  return code == kExitOk ? kExitBug : code;
 }
 
-void Job::say(const std::string& line) { error_.add("daso: " + line + "\n"); }
+void Job::say(const std::string& line) { error_.add(fresh_line_ + "daso: " + line + "\n"); }
 
 void Job::on_bad_end(const RankEnd& end) {
   if (options_.backend == "mpi") return;  // mpirun ends the others itself
@@ -104,15 +117,19 @@ void Job::on_bad_end(const RankEnd& end) {
     say(fmt::format("{} {}; the others go on", name_of(end.rank), text(end)));
 }
 
+void Job::on_signal(int signal) {
+  const bool saves = options_.time_to_save > Seconds(0);
+  say(saves ? saving_notice(signal) : ending_notice(signal));
+}
+
 void Job::explain(const std::vector<RankEnd>& ends, const JobEnd& job) {
   if (job.failed) {
     const RankEnd cause = first_cause(*job.failed, ends, error_lines_.leaders());
     if (!job.lost || cause.rank != job.lost->rank) explain_failed(cause, job.exit_code);
   }
   if (job.lost) explain_lost(*job.lost, job.exit_code);
-  if (supervisor_.passed_on()) {
-    say(fmt::format("the job was told to end by signal {}{}", signal_text(*supervisor_.passed_on()),
-                    supervisor_.killed() ? "; ranks that did not were killed" : ""));
+  if (supervisor_.rule().passed_on && supervisor_.killed()) {
+    say("ranks that did not end after the signal were killed");
   }
   if (job.failed || job.lost || job.exit_code != kExitPeer) return;
   // No rank is to blame that we know of, so those that noticed have the word.

@@ -53,6 +53,7 @@ class Job {
 
   void pass_on(FileDescriptor from, LineStream::Options options);
   void on_bad_end(const RankEnd& end);
+  void on_signal(int signal);
   void explain(const std::vector<RankEnd>& ends, const JobEnd& job);
   void explain_failed(const RankEnd& end, int exit_code);
   void explain_lost(const RankEnd& end, int exit_code);
@@ -67,6 +68,7 @@ class Job {
   JobStore store_;
   JobAddress address_;
   const bool terminal_;
+  const std::string fresh_line_;  // clears what rank 0 may have drawn
   Sink output_;
   Sink error_;
   std::map<int, Printed> printed_;  // by rank

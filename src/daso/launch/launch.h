@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "daso/base/error.h"
 #include "daso/base/seconds.h"
 
 // Starts the ranks of a job as processes and looks after them to the end. Knows nothing of
@@ -34,6 +35,7 @@ struct LaunchOptions {
   Seconds limit{60};                 // for what the launcher itself waits for
   Seconds grace{5};                  // from asking a rank to end (SIGTERM) to killing it
   Seconds time_to_save{0};           // instead, if longer, after a signal that came to us
+  int stopped_exit = kExitStopped;   // of a rank that was stopped and can go on
   bool keep_survivors = false;       // a lost rank does not end the others
   std::vector<std::string> command;  // program and arguments
   // Instead of the limit, until it has found node 0's launcher.
@@ -47,10 +49,13 @@ inline constexpr const char* kColumnsVariable = "DASO_COLUMNS";
 // Starts the ranks as processes of this machine, passes their output and our signals on, hosts
 // their store and waits for all of them. Returns the exit code of the job:
 //   a rank ended by a signal: 3, and its rank and signal are named;
-//   otherwise the first code that is neither 0 nor 3; otherwise 3 if any rank said 3; otherwise 0.
+//   otherwise the first code that is neither 0 nor 3; otherwise 3 if any rank said 3; otherwise 0;
+//   but a job that was told to stop, and can go on, has the ranks' code for that.
 // After the first failure the others learn of it through the store and have a second to end by
 // themselves, then SIGTERM, then after the grace time SIGKILL. No process and no port stays behind,
-// also when the launcher itself is killed. SIGTSTP (Ctrl-Z) stops ranks and launcher until SIGCONT.
+// also when the launcher itself is killed. Where another node's launcher is gone the job ends
+// with 3. Output that could not be passed on makes a 0 a 1. SIGTSTP (Ctrl-Z) stops ranks and
+// launcher until SIGCONT.
 //
 // With all ranks on this machine (no node_index) the store listens on loopback only; on a cluster,
 // on the address of its first node.

@@ -84,6 +84,7 @@ LaunchOptions launch_options(const LaunchFlags& flags, Shape shape) {
   options.join_limit = flags.join_limit;
   options.grace = flags.grace;
   options.time_to_save = flags.time_to_save;
+  options.stopped_exit = flags.stopped_exit;
   options.keep_survivors = flags.keep_survivors;
   return options;
 }

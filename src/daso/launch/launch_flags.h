@@ -31,7 +31,9 @@ struct LaunchFlags {
   Seconds limit{60};
   std::optional<Seconds> join_limit;  // instead, for the first meeting
   Seconds grace{5};
-  Seconds time_to_save{0};  // no flag: what the command needs after a signal
+  // No flags of their own: what the command needs after a signal, and ends with.
+  Seconds time_to_save{0};
+  int stopped_exit = kExitStopped;
   bool check_collectives = false;
   bool no_shared_memory = false;
   bool keep_survivors = false;

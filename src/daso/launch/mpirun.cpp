@@ -24,7 +24,7 @@ std::string shell_script(const MpirunPipes& pipes, const RankSpot& spot, std::si
   return fmt::format(
       "exec 3>{} 4>{} 5>{} && echo $$ >{} && echo \"group $$\" >&3 || exit 127\n"
       "exec 2>/dev/null\n"
-      "trap : INT TERM\n"
+      "trap : INT TERM USR1\n"
       "(exec \"$@\" >&4 2>&5 3>&- 4>&- 5>&-)\n"
       "code=$?\n"
       "echo \"end {} $code\" >&3\n"

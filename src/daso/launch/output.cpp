@@ -12,6 +12,7 @@
 #include "daso/base/environment.h"
 #include "daso/base/error.h"
 #include "daso/base/text.h"
+#include "daso/comm/place.h"
 #include "daso/launch/launch.h"
 
 namespace daso {
@@ -22,6 +23,7 @@ constexpr std::size_t kKeptBytes = 1000;        // of each of them
 constexpr std::size_t kLongestPiece = 1 << 16;  // a longer line passes in pieces
 constexpr std::string_view kErrorMark = "daso: ";
 constexpr std::string_view kWarningMark = "daso: warning: ";
+constexpr std::string_view kNoteMark = "daso: note: ";
 
 std::string_view without_line_end(std::string_view line) {
   while (!line.empty() && (line.back() == '\n' || line.back() == '\r')) line.remove_suffix(1);
@@ -50,6 +52,7 @@ void Sink::write_some() {
     if (errno == EINTR || errno == EAGAIN) return;
     // The ranks' work is worth more than its log: they go on unheard.
     broken_ = true;
+    if (errno != EPIPE) lost_ = errno;
     queue_.clear();
     return;
   }
@@ -66,7 +69,10 @@ void LastLines::add(std::string_view line) {
 }
 
 bool ErrorLines::take(int rank, std::string_view line) {
-  if (!line.starts_with(kErrorMark) || line.starts_with(kWarningMark)) return true;
+  if (!line.starts_with(kErrorMark) || line.starts_with(kWarningMark) ||
+      line.starts_with(kNoteMark)) {
+    return true;
+  }
   const bool lost_peer = line.starts_with(kLostPeerMark);
   if (lost_peer && !lost_peer_) lost_peer_ = line;
   const bool repeated = std::any_of(said_.begin(), said_.end(), [&](const Said& other) {
@@ -135,7 +141,9 @@ std::optional<int> terminal_columns() {
     const auto columns = parse_integer(*told);
     if (columns && *columns > 0 && *columns < 10000) return static_cast<int>(*columns);
   }
-  if (::isatty(STDOUT_FILENO) != 1) return std::nullopt;
+  const std::optional<Place> place = place_from(this_environment());
+  const bool through_mpirun = place && place->launcher == Launcher::kMpirun;
+  if (through_mpirun || ::isatty(STDOUT_FILENO) != 1) return std::nullopt;
   constexpr int kUsual = 80;
   winsize size{};
   const bool known = ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;

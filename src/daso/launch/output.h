@@ -22,12 +22,15 @@ class Sink {
   // To be called when poll() says that the stream takes something; then it does not block. Lines of
   // up to 4096 bytes go out in one write.
   void write_some();
+  // Why something was lost, as an errno; 0: nothing was, or only its reader has left.
+  int lost() const { return lost_; }
 
  private:
   int descriptor_;
   std::deque<std::string> queue_;
   std::size_t written_ = 0;  // of the first in the queue
-  bool broken_ = false;      // nobody reads any more
+  bool broken_ = false;      // nothing can be written any more
+  int lost_ = 0;
 };
 
 // The last lines of one stream of a rank.
@@ -40,8 +43,8 @@ class LastLines {
   std::deque<std::string> lines_;
 };
 
-// The lines by which ranks report errors: "daso: ..." on standard error, warnings apart. The last
-// of a rank counts, since the others have not ended it.
+// The lines by which ranks report errors: "daso: ..." on standard error, warnings and notes apart.
+// The last of a rank counts, since the others have not ended it.
 class ErrorLines {
  public:
   // Notes the line of this rank, if it is one. False where it is not to be shown: the launcher
@@ -91,7 +94,8 @@ class LineStream {
 };
 
 // The width of the terminal that standard output goes to, also through our launcher; none if it
-// goes elsewhere.
+// goes elsewhere. mpirun gives its ranks a terminal of its own making, whatever it does with what
+// they print: that is none.
 std::optional<int> terminal_columns();
 
 }  // namespace daso

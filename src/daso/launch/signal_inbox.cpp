@@ -8,13 +8,15 @@
 #include <ctime>
 
 #include "daso/base/error.h"
+#include "daso/launch/stop_signals.h"
 
 namespace daso {
 
 SignalInbox::SignalInbox() {
   sigset_t taken;
   ::sigemptyset(&taken);
-  for (const int signal : {SIGINT, SIGTERM, SIGCHLD}) ::sigaddset(&taken, signal);
+  for (const int signal : kStopSignals) ::sigaddset(&taken, signal);
+  ::sigaddset(&taken, SIGCHLD);
   // The terminal is gone, or says Ctrl-Z. Who started us may have had them ignored, as nohup does.
   for (const int signal : {SIGHUP, SIGTSTP}) {
     struct sigaction found {};

@@ -9,9 +9,9 @@
 
 namespace daso {
 
-// While it lives, SIGINT, SIGTERM, SIGHUP, SIGTSTP and SIGCHLD of this process arrive here instead
-// of interrupting, and a write to a closed pipe or socket is an error and no signal. Threads made
-// meanwhile inherit that; threads made before must not exist.
+// While it lives, the signals to stop (stop_signals.h), SIGHUP, SIGTSTP and SIGCHLD of this process
+// arrive here instead of interrupting, and a write to a closed pipe or socket is an error and no
+// signal. Threads made meanwhile inherit that; threads made before must not exist.
 class SignalInbox {
  public:
   SignalInbox();

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "daso/base/error.h"
+#include "daso/launch/stop_signals.h"
 
 namespace daso {
 namespace {
@@ -82,8 +83,7 @@ bool Supervisor::turn(Seconds at_most) {
       stand_still();
       continue;
     }
-    told_to_end = true;
-    on_signal(*signal);
+    told_to_end = on_signal(*signal) || told_to_end;
   }
   look_at_processes();
   for (std::size_t i = 0; i < sinks_.size(); ++i) {
@@ -112,11 +112,22 @@ void Supervisor::look_at_processes() {
   }
 }
 
+JobRule Supervisor::rule() const {
+  return {.passed_on = passed_on_,
+          .stopped_exit = options_.stopped_exit,
+          .begins_anew = options_.time_to_save > Seconds(0),
+          .keep_survivors = options_.keep_survivors};
+}
+
 void Supervisor::on_end(const RankEnd& end) {
   ends_.push_back(end);
-  const JobEnd alone = judge({end}, passed_on_, /*keep_survivors=*/false);
-  // Not bad: it ended well, or as the signal that we passed on makes it end.
-  const bool bad = alone.lost || alone.failed || alone.exit_code == kExitPeer;
+  JobRule rule_of_one = rule();
+  rule_of_one.keep_survivors = false;
+  const JobEnd alone = judge({end}, rule_of_one);
+  // Not bad: it ended well, or as the signal that we passed on makes it end. One that another's
+  // signal has stopped takes the others along, or leaves them waiting for it.
+  const bool stopped_alone = alone.stopped && !passed_on_;
+  const bool bad = alone.lost || alone.failed || alone.exit_code == kExitPeer || stopped_alone;
   if (!bad || end.asked) return;
   if (options_.on_bad_end) options_.on_bad_end(end);
   if (options_.keep_survivors || stage_ != Stage::kRunning) return;
@@ -124,17 +135,21 @@ void Supervisor::on_end(const RankEnd& end) {
   next_ = Deadline(kTimeForThemselves);
 }
 
-void Supervisor::on_signal(int signal) {
+bool Supervisor::on_signal(int signal) {
+  if (passed_on_ && since(passed_on_at_) < kSameSignal) return false;
   if (stage_ == Stage::kAsked || stage_ == Stage::kKilled) {
     tell(SIGKILL, /*asked=*/true);
     stage_ = Stage::kKilled;
     next_.reset();
-    return;
+    return true;
   }
-  if (!passed_on_) passed_on_ = signal;
+  passed_on_ = signal;
+  passed_on_at_ = Clock::now();
   tell(signal, /*asked=*/false);
   stage_ = Stage::kAsked;
   next_ = Deadline(std::max(options_.grace, options_.time_to_save));
+  if (options_.on_signal) options_.on_signal(signal);
+  return true;
 }
 
 // Ctrl-Z. The ranks stop before us and go on after us, so that none misses the store that we serve.

@@ -16,11 +16,14 @@
 namespace daso {
 
 struct SupervisorOptions {
-  Seconds grace{5};             // from asking a process to end to killing it
-  Seconds time_to_save{0};      // instead, if longer, after a signal that came to us
-  bool keep_survivors = false;  // the end of one does not end the others
+  Seconds grace{5};                 // from asking a process to end to killing it
+  Seconds time_to_save{0};          // instead, if longer, after a signal that came to us
+  int stopped_exit = kExitStopped;  // see JobRule
+  bool keep_survivors = false;      // the end of one does not end the others
   // Called when a process has ended badly, and not because it was told to.
   std::function<void(const RankEnd&)> on_bad_end;
+  // Called at the first signal to end, when it has been passed on.
+  std::function<void(int signal)> on_signal;
 };
 
 // Looks after running processes until all have ended: one loop over signals, ends, output and the
@@ -42,8 +45,8 @@ class Supervisor {
   bool turn(Seconds at_most);
 
   const std::vector<RankEnd>& ends() const { return ends_; }  // in the order they happened
-  std::optional<int> passed_on() const { return passed_on_; }
-  bool killed() const { return stage_ == Stage::kKilled; }  // the grace time was not enough
+  JobRule rule() const;                                       // by which these ends are judged
+  bool killed() const { return stage_ == Stage::kKilled; }    // the grace time was not enough
 
  private:
   struct Process {
@@ -62,7 +65,7 @@ class Supervisor {
   bool sinks_wait() const;
   void look_at_processes();
   void on_end(const RankEnd& end);
-  void on_signal(int signal);
+  bool on_signal(int signal);  // false: it is one with the signal before
   void stand_still();
   void on_clock();
   void tell(int signal, bool asked);
@@ -77,6 +80,7 @@ class Supervisor {
   Stage stage_ = Stage::kRunning;
   std::optional<Deadline> next_;  // when the stage is over
   std::optional<int> passed_on_;
+  Clock::time_point passed_on_at_;
 };
 
 }  // namespace daso

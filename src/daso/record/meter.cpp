@@ -34,10 +34,10 @@ void Meter::step() {
   ++epoch_steps_;
 }
 
-double Meter::worked() {
+StepSeconds Meter::step_seconds() {
   const double whole = since(std::exchange(last_, Clock::now())).count();
   const double before = std::exchange(last_wait_, waited());
-  return whole - (last_wait_ - before);
+  return {.whole = whole, .worked = whole - (last_wait_ - before)};
 }
 
 void Meter::hear(const std::optional<Late>& late, const std::vector<double>& worked) {

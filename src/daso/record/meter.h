@@ -28,9 +28,9 @@ class Meter {
 
   // After every step.
   void step();
-  // The seconds since the last call in which this rank worked, that is, was not blocked in
+  // The seconds since the last call, in all and without those in which this rank was blocked in
   // communication. StepTimes tells them to the others,
-  double worked();
+  StepSeconds step_seconds();
   // and this takes what they told each other.
   void hear(const std::optional<Late>& late, const std::vector<double>& worked);
 
@@ -60,7 +60,7 @@ class Meter {
   Counts counted_{};    // in them
   Counts at_start_{};   // what the timeline had counted when this turn began
   Clock::time_point start_;
-  Clock::time_point last_;  // when worked() was called last
+  Clock::time_point last_;  // when step_seconds() was called last
   double last_wait_ = 0;    // waited() then
   double epoch_wait_ = 0;   // waited() when the epoch began
   std::int64_t steps_ = 0;

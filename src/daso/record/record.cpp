@@ -42,8 +42,8 @@ struct Record::Body {
                             .begin = step_begin,
                             .end = Clock::now()});
     }
-    times.add(info.step, meter.worked());
-    if (!StepTimes::due(info.step)) return;
+    times.add(info.step, meter.step_seconds());
+    if (!times.due(info.step)) return;
     if (const auto heard = times.collect()) meter.hear(heard->late, heard->worked);
     times.tell(info.step);
   }
@@ -122,6 +122,7 @@ Summary Record::finish() {
   summary.evaluated = own.told.evaluated;
   summary.test_loss = own.told.test_loss;
   summary.test_accuracy = own.told.test_accuracy;
+  summary.finished = summary.epochs >= own.options.epochs;
   summary.out = own.options.folder.string();
   if (own.trace) own.trace->write(own.options.folder / "trace.json", own.meter.late());
   if (own.files) own.files->end(summary);

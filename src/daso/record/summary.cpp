@@ -57,6 +57,7 @@ std::string text_of(const Summary& s) {
                  {"test_accuracy", s.test_accuracy},
                  {"time_budget", budget_of(s.time_budget)},
                  {"late", late_of(s.late)},
+                 {"finished", s.finished},
                  {"exit", s.exit},
                  {"out", s.out}};
   if (s.epochs == 0 && !s.evaluated) report.erase("train_loss");

@@ -40,6 +40,7 @@ struct Summary {
   std::optional<std::int64_t> bad_images;  // where they are skipped
   std::vector<TimeSpent> time_budget;      // of each node
   std::vector<RankLateness> late;          // of each rank
+  bool finished = false;                   // no epoch is left
   int exit = 0;
   std::string out;
 };

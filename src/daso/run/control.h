@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <csignal>
+#include <cstdint>
 #include <optional>
 #include <vector>
 
@@ -9,23 +9,8 @@
 #include "daso/record/lateness.h"
 
 // Ranks take the same steps, and so must stop, or save, after the same one. A wish comes to one of
-// them (Interrupt: a signal; its clock); Control finds the step at which all grant it.
+// them (interrupt.h: a signal; its clock); Control finds the step at which all grant it.
 namespace daso {
-
-// While it lives, SIGTERM and SIGINT are noted instead of ending the process. One at a time.
-class Interrupt {
- public:
-  Interrupt();
-  Interrupt(const Interrupt&) = delete;
-  Interrupt& operator=(const Interrupt&) = delete;
-  ~Interrupt();
-
-  std::optional<int> signal() const;  // the first that came
-
- private:
-  struct sigaction before_term_ {};
-  struct sigaction before_int_ {};
-};
 
 // What ranks can ask of each other while training goes on; the larger one wins.
 enum class Request : std::int64_t { kNothing = 0, kCheckpoint = 1, kStop = 2 };
@@ -33,26 +18,25 @@ enum class Request : std::int64_t { kNothing = 0, kCheckpoint = 1, kStop = 2 };
 // What all ranks know after a step.
 struct Agreed {
   Request request = Request::kNothing;
-  // Of the last kInterval steps; none and empty where nothing was collected.
+  // Of the steps that were collected; none and empty where none were.
   std::optional<Late> late;
   std::vector<double> worked;  // seconds per step of each rank
 };
 
 // Finds the step at which all ranks do what one of them wishes: a step that no rank has passed.
-// Every kInterval steps the ranks begin to collect wishes, and how long their steps took, in the
-// background, and look at the outcome kInterval steps later: all of them at the same step, without
-// having waited for it.
+// Every few steps the ranks begin to collect wishes, and how long their steps took, in the
+// background, and look at the outcome as many steps later: all of them at the same step, mostly
+// without having waited for it. From a wish to its step it takes two steps or ten seconds,
+// whichever is longer (StepTimes::kHeardWithin).
 class Control {
  public:
-  static constexpr std::int64_t kInterval = StepTimes::kInterval;
-
   // The world is borrowed. All ranks make theirs together.
   explicit Control(World& world);
 
-  // To be called after every step, with what this rank wishes and the seconds that it worked since
-  // the last call. What it returns is the same on all ranks. A rank may wish until its wish is
+  // To be called after every step, with what this rank wishes and the seconds since the last call.
+  // What it returns is the same on all ranks. A rank may wish until its wish is
   // granted: the call that grants it does not take the same wish again.
-  Agreed after_step(std::int64_t step, Request own, double worked);
+  Agreed after_step(std::int64_t step, Request own, StepSeconds seconds);
 
  private:
   StepTimes times_;

@@ -4,7 +4,6 @@
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 
-#include <csignal>
 #include <cstdio>
 
 #include "daso/base/error.h"
@@ -20,7 +19,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kSignalBase = 128;
 constexpr std::uint64_t kModuleDraws = 8;  // tells this use of the seed from others
 
 // While it lives LibTorch computes with so many threads.
@@ -243,7 +241,7 @@ void Session::keep_if_best() {
 // Steps and epochs are counted; minutes and signals are agreed on, since every rank has its own.
 bool Session::checkpoint_due(const StepInfo& info) {
   const Request request = own_request();
-  const Agreed agreed = control_.after_step(info.step, request, record_.worked());
+  const Agreed agreed = control_.after_step(info.step, request, record_.step_seconds());
   record_.follow(agreed);
   if (agreed.request == Request::kStop) stopping_ = true;
   if (agreed.request != Request::kNothing) return true;
@@ -300,7 +298,7 @@ Summary Session::finish() {
     }
     record_.end_turn();
     Summary summary = record_.summary();
-    summary.exit = interrupted_ && interrupted_() == SIGINT ? kSignalBase + SIGINT : kExitOk;
+    summary.exit = stopping_ && !summary.finished ? run_.settings().stopped_exit : kExitOk;
     return summary;
   });
 }

@@ -25,8 +25,7 @@ class SessionRecord {
   void end_turn() { meter_.stop(); }
   void begin_step(std::int64_t step);  // asks the timeline to record the steps of the trace
   void end_step() { meter_.step(); }
-  // The seconds since the last call, without those in which this rank waited for others.
-  double worked() { return meter_.worked(); }
+  StepSeconds step_seconds() { return meter_.step_seconds(); }  // since the last call
   void follow(const Agreed& agreed) { meter_.hear(agreed.late, agreed.worked); }
 
   // On a device the loss is as old as the last step that is recorded in metrics.jsonl: to read it

@@ -119,7 +119,7 @@ struct Row : Setting {
     of_state = true;
     return *this;
   }
-  // It says where to, not what.
+  // It says where to, or how to end, not what to train.
   Row& outside_the_configuration() {
     print = nullptr;
     return *this;

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "daso/base/error.h"
 #include "daso/comm/topology.h"
 #include "daso/data/loader.h"
 #include "daso/nets/make_network.h"
@@ -97,8 +98,9 @@ struct Settings {
   std::optional<Every> checkpoint_every;  // none: at the end only
   int keep = 2;                           // newest checkpoints that stay
   bool keep_best = false;
-  std::optional<StepRange> trace;  // what trace.json holds; none: it is not written
-  bool histograms = false;         // of parameters, for TensorBoard
+  std::optional<StepRange> trace;   // what trace.json holds; none: it is not written
+  bool histograms = false;          // of parameters, for TensorBoard
+  int stopped_exit = kExitStopped;  // the exit code of a run that was told to stop
   bool resume = false;
   std::filesystem::path resume_from;  // empty: the newest of `out`
 };

@@ -14,6 +14,7 @@ namespace {
 using namespace rows;
 
 constexpr double kMegabyte = 1 << 20;
+constexpr int kLastExitCode = 125;  // shells have a meaning for each that is above
 
 constexpr std::array<std::pair<const char*, Augment>, 4> kAugments = {
     {{"none", Augment::kNone},
@@ -297,6 +298,9 @@ void add_output(std::vector<Setting>& table) {
        count("keep", &S::keep, "Newest checkpoints that stay", 1), trace_row(),
        toggle("histograms", &S::histograms, "Of parameters, once an epoch, for TensorBoard"),
        toggle("keep-best", &S::keep_best, "Keep the model of the best epoch, best.safetensors"),
+       count("stopped-exit", &S::stopped_exit,
+             "Exit code of a run that a signal stopped and that can go on (75)", 0, kLastExitCode)
+           .outside_the_configuration(),
        resume_row()});
 }
 

@@ -3,15 +3,16 @@
 
 #include <fmt/ranges.h>
 
-#include <cstdio>
 #include <system_error>
 #include <utility>
 
 #include "daso/base/error.h"
 #include "daso/base/output_file.h"
 #include "daso/base/paths.h"
+#include "daso/base/standard_streams.h"
 #include "daso/base/toml.h"
 #include "daso/comm/gather_text.h"
+#include "daso/run/interrupt.h"
 #include "daso/run/session.h"
 #include "daso/run/settings_table.h"
 #include "daso/run/train_report.h"
@@ -66,7 +67,7 @@ void print_start(const World& world, const Settings& o, const Session& session,
         "this run is finished: all {} are done\n",
         o.max_steps ? fmt::format("{} steps", *o.max_steps) : fmt::format("{} epochs", o.epochs));
   }
-  std::fflush(stdout);
+  flush_output();
 }
 
 std::string result_of(const Summary& summary) {
@@ -170,19 +171,26 @@ int train(World& world, Run& run, const TrainOptions& options) {
   if (first) {
     report.emplace(world, settings, session, options.json);
   }
-  const Interrupt interrupt;
+  std::optional<Interrupt> own_interrupt;
+  if (options.interrupt == nullptr) own_interrupt.emplace();
+  Interrupt& interrupt = own_interrupt ? *own_interrupt : *options.interrupt;
+  interrupt.begin();
   const auto on_progress = [&](const Progress& now) {
     configuration->follow();
     (*report)(now);
   };
   const Summary summary = session.train(on_progress, [&] { return interrupt.signal(); });
-  if (!first) return summary.exit;
+  if (!first) {
+    interrupt.over();
+    return summary.exit;
+  }
   report->end(summary);
   if (options.json) {
     fmt::print("{}", text_of(summary));
   } else {
     print_end(summary, run);
   }
+  interrupt.over();
   return summary.exit;
 }
 

@@ -20,8 +20,12 @@
 //   }
 namespace daso {
 
+class Interrupt;  // in interrupt.h
+
 struct TrainOptions {
   bool json = false;  // print the summary alone, as JSON
+  // That of the process, where it has one since it began; borrowed. None: signals count from here.
+  Interrupt* interrupt = nullptr;
 };
 
 // Trains the run to its end, or until a signal says stop, and returns the exit code of

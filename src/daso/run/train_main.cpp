@@ -9,6 +9,7 @@
 #include "daso/base/error.h"
 #include "daso/base/text.h"
 #include "daso/comm/place.h"
+#include "daso/run/interrupt.h"
 #include "daso/run/settings_table.h"
 #include "daso/run/train.h"
 #include "daso/tensor/bf16.h"
@@ -88,6 +89,8 @@ int train_main(int argc, const char* const* argv, const Settings& settings,
     return exit_code_of(error);
   }
   if (asked.precision == Precision::kBf16) cap_instruction_sets();
+  Interrupt interrupt(rank_interrupt(asked.stopped_exit));
+  options.interrupt = &interrupt;
   return rank_main([&](World& world) {
     at::manual_seed(asked.seed);
     Run run(asked, make_task(asked));

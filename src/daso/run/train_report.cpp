@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daso/run/train_report.h"
 
-#include <cstdio>
-
+#include "daso/base/standard_streams.h"
 #include "daso/launch/output.h"
 #include "daso/record/report_text.h"
 
@@ -58,7 +57,7 @@ void TrainReport::show_epoch(const Progress& now) const {
       cadence.empty() ? "" : fmt::format("{:12}  ", cadence), now.loss, now.test->loss,
       has_accuracy(*now.test) ? fmt::format("accuracy {:.4f}  ", now.test->accuracy) : "",
       now.samples_per_second, 100 * now.wait_share, late_in(now));
-  std::fflush(stdout);
+  flush_output();
 }
 
 void TrainReport::show_bar(const Progress& now) {
@@ -79,7 +78,7 @@ void TrainReport::show_bar(const Progress& now) {
   bar.resize(std::min(bar.size(), static_cast<std::size_t>(*columns_ - 1)));
   // The carriage return at the end: what comes next is written over it.
   fmt::print("\033[K{}\r", bar);
-  std::fflush(stdout);
+  flush_output();
 }
 
 std::string TrainReport::late_in(const Progress& now) const {

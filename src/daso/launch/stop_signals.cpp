@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daso/launch/stop_signals.h"
+
+#include <fmt/format.h>
+
+#include "daso/launch/exit_rule.h"
+
+namespace daso {
+
+std::string saving_notice(int signal) {
+  return fmt::format(
+      "told to stop by signal {}: a checkpoint is saved after this step; a second signal ends at "
+      "once, and nothing is saved",
+      signal_text(signal));
+}
+
+std::string ending_notice(int signal) {
+  return fmt::format("told to stop by signal {}: the ranks are, too; a second signal kills them",
+                     signal_text(signal));
+}
+
+}  // namespace daso
