@@ -99,7 +99,10 @@ TEST(Record, LeavesTheFilesOfARun) {
   for (const json& one : records_in(folder)) steps.push_back(one.at("step"));
   EXPECT_EQ(steps, (std::vector<std::int64_t>{0, 10, 20, 23, 30, 40, 47}));
   const json middle = records_in(folder)[1];
-  EXPECT_EQ(middle.at("train_loss"), 5);  // of 0 ... 10
+  EXPECT_EQ(middle.at("train_loss"), 5);                   // of 0 ... 10
+  EXPECT_EQ(middle.at("recent_loss"), 5.5);                // of 1 ... 10
+  EXPECT_EQ(records_in(folder)[3].at("recent_loss"), 22);  // of 21 ... 23
+  EXPECT_EQ(records_in(folder)[4].at("recent_loss"), 3);   // of 0 ... 6 of the next epoch
   EXPECT_FALSE(middle.contains("test_loss"));
   EXPECT_FALSE(middle.contains("phase"));
   const json last = records_in(folder).back();
@@ -247,6 +250,31 @@ TEST(Meter, KindsOfTimeAddUpAndTurnsOfOthersDoNotCount) {
   const Summary summary = meter.summary();
   EXPECT_DOUBLE_EQ(summary.samples_per_second * summary.seconds, 10);
   EXPECT_DOUBLE_EQ(summary.wait_seconds, waited);
+}
+
+TEST(Meter, CausesAddUpToWhatWasExposed) {
+  World world = World::alone();
+  const Idle strategy;
+  Meter meter(world, strategy, 1);
+  meter.start();
+  for (std::size_t track = 0; track < kTracks; ++track) {
+    const TimedSpan span(world.timeline(), static_cast<Track>(track), "part", 0);
+    pass_time(Seconds(0.001));
+  }
+  meter.stop();
+  const TimeSpent spent = meter.spent();
+  double sum = 0;
+  for (const double seconds : spent.exposed_by_cause) {
+    EXPECT_GE(seconds, 0.001);
+    sum += seconds;
+  }
+  EXPECT_DOUBLE_EQ(sum, spent.exposed_communication);
+  EXPECT_DOUBLE_EQ(sum, world.timeline().waited());
+  const Summary summary = meter.summary();
+  EXPECT_EQ(summary.time_budget.front().exposed_by_cause, spent.exposed_by_cause);
+  const json merges = json::parse(text_of(summary))["time_budget"][0]["exposed_by_cause"]["merges"];
+  EXPECT_DOUBLE_EQ(merges.get<double>(),
+                   spent.exposed_by_cause[static_cast<std::size_t>(Cause::kMerges)]);
 }
 
 TEST(Meter, WorkIsWhatIsNotWaiting) {

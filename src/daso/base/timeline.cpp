@@ -13,4 +13,12 @@ std::vector<Event> Timeline::events() const {
   return events_;
 }
 
+double Timeline::waited() const {
+  double seconds = 0;
+  for (std::size_t track = 0; track < kTracks; ++track) {
+    if (cause_of(static_cast<Track>(track))) seconds += counted_[track];
+  }
+  return seconds;
+}
+
 }  // namespace daso

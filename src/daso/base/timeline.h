@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdint>
 #include <mutex>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -27,8 +28,63 @@ enum class Track : std::uint8_t {
   kInFlight,       // exchanges from start to merge
   kCheckpoint,     // taken and written
   kCommunicating,  // the training thread communicates itself: nothing hides this
+  // The same two, where it is known what for. It waits for
+  kAllGradients,   // gradients of all ranks
+  kNodeGradients,  // gradients of its node
+  kMerge,          // an exchange that is merged
+  kSettling,       // the rest of an agreement
+  // and communicates itself for
+  kAverage,     // parameters that become their mean at once
+  kAgreement,   // an agreement, and the means of an epoch
+  kScores,      // the sum of what an evaluation found
+  kStatistics,  // the statistics of a batch, shared by the node
 };
-inline constexpr std::size_t kTracks = 9;
+inline constexpr std::size_t kTracks = 17;
+
+// What the training thread waits for that runs in the background.
+constexpr bool waits_for_background(Track track) {
+  return track == Track::kWaiting || track == Track::kAllGradients ||
+         track == Track::kNodeGradients || track == Track::kMerge || track == Track::kSettling;
+}
+
+// Why the training thread was blocked in communication.
+enum class Cause : std::uint8_t {
+  kAllGradients,
+  kNodeGradients,
+  kMerges,
+  kAgreements,
+  kEvaluation,
+  kStatistics,
+  kOther
+};
+inline constexpr std::array kCauseNames{"all_gradients", "node_gradients", "merges", "agreements",
+                                        "evaluation",    "statistics",     "other"};
+inline constexpr std::size_t kCauses = kCauseNames.size();
+
+// None of a track in which it is not blocked.
+constexpr std::optional<Cause> cause_of(Track track) {
+  switch (track) {
+    case Track::kAllGradients:
+      return Cause::kAllGradients;
+    case Track::kNodeGradients:
+      return Cause::kNodeGradients;
+    case Track::kMerge:
+    case Track::kAverage:
+      return Cause::kMerges;
+    case Track::kSettling:
+    case Track::kAgreement:
+      return Cause::kAgreements;
+    case Track::kScores:
+      return Cause::kEvaluation;
+    case Track::kStatistics:
+      return Cause::kStatistics;
+    case Track::kWaiting:
+    case Track::kCommunicating:
+      return Cause::kOther;
+    default:
+      return std::nullopt;
+  }
+}
 
 // Something that took time.
 struct Event {
@@ -52,7 +108,7 @@ class Timeline {
   // The seconds of all timed spans so far, recorded or not. For the training thread.
   double counted(Track track) const { return counted_[static_cast<std::size_t>(track)]; }
   // Those in which the training thread was blocked in communication.
-  double waited() const { return counted(Track::kWaiting) + counted(Track::kCommunicating); }
+  double waited() const;
 
  private:
   friend class TimedSpan;

@@ -20,7 +20,7 @@ Agreement::Agreement(World& world, FlatModel& model, Optimizer& optimizer, const
 
 void Agreement::agree(std::int64_t exchange, const std::vector<at::Tensor>& residuals) {
   settle();
-  const TimedSpan span(world_.timeline(), Track::kCommunicating, "agreement", exchange);
+  const TimedSpan span(world_.timeline(), Track::kAgreement, "agreement", exchange);
   const std::vector<at::Tensor> moments = optimizer_.moments();
   std::vector<at::Tensor> parts = moments;
   parts.push_back(model_.parameters());
@@ -38,7 +38,7 @@ void Agreement::agree(std::int64_t exchange, const std::vector<at::Tensor>& resi
 void Agreement::settle() {
   if (unsettled_ == kNothing) return;
   {
-    const TimedSpan wait(world_.timeline(), Track::kWaiting, "optimizer state", unsettled_);
+    const TimedSpan wait(world_.timeline(), Track::kSettling, "optimizer state", unsettled_);
     worker_.wait();
   }
   unsettled_ = kNothing;
@@ -52,7 +52,7 @@ Costs Agreement::costs() const {
 
 void Agreement::average_parameters(std::int64_t exchange) {
   settle();
-  const TimedSpan span(world_.timeline(), Track::kCommunicating, "blocking average", exchange);
+  const TimedSpan span(world_.timeline(), Track::kAverage, "blocking average", exchange);
   refuse_non_finite(exchange, {model_.parameters()});
   mean_.average_of_nodes(model_.parameters(), exchange);
   bytes_between_nodes_ = mean_.bytes_between_nodes();

@@ -108,7 +108,7 @@ void Exchange::merge(std::int64_t staleness) {
   DASO_ASSERT(in_flight_);
   Timeline& timeline = world_.timeline();
   {
-    const TimedSpan wait(timeline, Track::kWaiting, "exchange", exchange_);
+    const TimedSpan wait(timeline, Track::kMerge, "exchange", exchange_);
     worker_.wait();
   }
   const Span span(timeline, Track::kTraining, "merge", exchange_);

@@ -40,7 +40,8 @@ void GradientSync::finish() {
   watch_.flush();
   if (world_mean_) worker_.post([this] { world_mean_->finish(); });
   {
-    const TimedSpan wait(world_.timeline(), Track::kWaiting, "gradients", step_);
+    const Track track = reach_ == Reach::kWorld ? Track::kAllGradients : Track::kNodeGradients;
+    const TimedSpan wait(world_.timeline(), track, "gradients", step_);
     worker_.wait();
   }
   busy_seconds_ = worker_.busy_seconds();

@@ -4,6 +4,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 namespace daso {
@@ -55,6 +56,8 @@ Progress Meter::progress(const StepInfo& info, int epochs) const {
           .seconds = seconds(),
           .strategy = strategy_.status(),
           .loss = 0,
+          .own_loss = {},
+          .recent_loss = 0,
           .samples_per_second = static_cast<double>(epoch_steps_) * samples_per_step_ / of_epoch,
           .wait_share = (waited() - epoch_wait_) / of_epoch,
           .wait_seconds = waited(),
@@ -65,10 +68,15 @@ Progress Meter::progress(const StepInfo& info, int epochs) const {
 }
 
 TimeSpent Meter::spent() const {
-  const double background = strategy_.costs().background_seconds;
+  double hidden = strategy_.costs().background_seconds;
+  for (std::size_t i = 0; i < kTracks; ++i) {
+    const auto track = static_cast<Track>(i);
+    if (waits_for_background(track)) hidden -= counted(track);
+  }
   return {.seconds = seconds(),
           .exposed_communication = waited(),
-          .hidden_communication = std::max(0.0, background - counted(Track::kWaiting)),
+          .exposed_by_cause = waited_by_cause(),
+          .hidden_communication = std::max(0.0, hidden),
           .data = counted(Track::kData),
           .evaluation = counted(Track::kEvaluation),
           .checkpoint = counted(Track::kCheckpoint)};
@@ -109,6 +117,22 @@ Meter::Counts Meter::now_counted() const {
 double Meter::counted(Track track) const {
   const auto at = static_cast<std::size_t>(track);
   return counted_[at] + (running_ ? world_.timeline().counted(track) - at_start_[at] : 0);
+}
+
+std::array<double, kCauses> Meter::waited_by_cause() const {
+  std::array<double, kCauses> causes{};
+  for (std::size_t i = 0; i < kTracks; ++i) {
+    const auto track = static_cast<Track>(i);
+    if (const auto cause = cause_of(track)) {
+      causes[static_cast<std::size_t>(*cause)] += counted(track);
+    }
+  }
+  return causes;
+}
+
+double Meter::waited() const {
+  const std::array<double, kCauses> causes = waited_by_cause();
+  return std::accumulate(causes.begin(), causes.end(), 0.0);
 }
 
 double Meter::seconds() const { return seconds_ + (running_ ? since(start_).count() : 0); }

@@ -49,7 +49,8 @@ class Meter {
   Counts now_counted() const;
   // Of this run: in turns before, and in the one under way.
   double counted(Track track) const;
-  double waited() const { return counted(Track::kWaiting) + counted(Track::kCommunicating); }
+  std::array<double, kCauses> waited_by_cause() const;
+  double waited() const;
   double seconds() const;
 
   World& world_;

@@ -53,6 +53,10 @@ inline constexpr std::array kMetrics{
     Metric{"train_loss", "train/loss", "nats", "",
            "Mean of the epoch's batches so far of rank 0; at the epoch's end of all ranks.",
            [](const Progress& now) -> Taken { return now.loss; }},
+    Metric{"recent_loss", "train/recent_loss", "nats", "",
+           "Mean of rank 0's batches since the record before, or since the epoch's beginning where "
+           "that came later.",
+           [](const Progress& now) -> Taken { return now.recent_loss; }},
     Metric{"samples_per_second", "train/samples_per_second", "1/s", "",
            "Of all ranks, since the epoch's beginning.",
            [](const Progress& now) -> Taken { return now.samples_per_second; }},

@@ -51,6 +51,8 @@ struct Progress {
   double seconds = 0;      // of the run, in this process
   StrategyStatus strategy;
   double loss = 0;                // mean of the epoch so far; of all ranks at its end
+  RunningMean own_loss;           // the epoch's losses so far of this rank alone, also at its end
+  double recent_loss = 0;         // of this rank since the record before: RunFiles finds it
   double samples_per_second = 0;  // of all ranks, in this epoch
   double wait_share = 0;          // of this rank's time in this epoch, blocked in communication
   double wait_seconds = 0;        // the same since the run began, in this process

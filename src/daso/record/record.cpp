@@ -52,6 +52,7 @@ struct Record::Body {
     if (!files) return;
     Progress now = meter.progress(info, options.epochs);
     now.loss = loss_now;
+    now.own_loss = loss;
     now.test = found;
     files->add(now);
   }

@@ -120,7 +120,17 @@ void RunFiles::add(const Progress& now) {
   put_status("running");
 }
 
-void RunFiles::put_record(const Progress& now) {
+// What the epoch's mean has taken in since the record before.
+double RunFiles::recent_loss(const Progress& now) {
+  if (now.info.epoch != std::exchange(recorded_epoch_, now.info.epoch)) recorded_ = {};
+  const RunningMean before = std::exchange(recorded_, now.own_loss);
+  const RunningMean since_then{.sum = now.own_loss.sum - before.sum,
+                               .number = now.own_loss.number - before.number};
+  return since_then.number > 0 ? since_then.value() : now.own_loss.value();
+}
+
+void RunFiles::put_record(Progress now) {
+  now.recent_loss = recent_loss(now);
   const char* separator = std::exchange(cut_, false) ? "\n" : "";
   metrics_ << fmt::format("{}{}\n", separator, record_of(now).dump());
   if (!metrics_.good()) {

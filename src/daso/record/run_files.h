@@ -49,7 +49,8 @@ class RunFiles {
 
  private:
   void open_metrics();
-  void put_record(const Progress& now);
+  void put_record(Progress now);
+  double recent_loss(const Progress& now);
   void put_status(const char* state) const;
   void warn(const std::string& what);
 
@@ -60,6 +61,8 @@ class RunFiles {
   bool cut_ = false;  // the last line of metrics.jsonl may be half of one
   std::optional<TensorBoardFile> board_;
   Progress now_;
+  RunningMean recorded_;            // this rank's losses of the epoch, up to the last record
+  int recorded_epoch_ = 0;          // of that
   std::optional<double> accuracy_;  // of the last evaluation
   double seconds_left_ = 0;
   std::optional<Clock::time_point> status_written_;

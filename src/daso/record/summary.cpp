@@ -10,6 +10,12 @@ namespace {
 
 using json = nlohmann::ordered_json;
 
+json causes_of(const TimeSpent& spent) {
+  json causes = json::object();
+  for (std::size_t i = 0; i < kCauses; ++i) causes[kCauseNames[i]] = spent.exposed_by_cause[i];
+  return causes;
+}
+
 json budget_of(const std::vector<TimeSpent>& nodes) {
   json list = json::array();
   for (std::size_t node = 0; node < nodes.size(); ++node) {
@@ -18,6 +24,7 @@ json budget_of(const std::vector<TimeSpent>& nodes) {
                     {"seconds", spent.seconds},
                     {"compute", spent.compute()},
                     {"exposed_communication", spent.exposed_communication},
+                    {"exposed_by_cause", causes_of(spent)},
                     {"data", spent.data},
                     {"evaluation", spent.evaluation},
                     {"checkpoint", spent.checkpoint},

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <vector>
 
 #include "daso/comm/world.h"
@@ -11,12 +12,13 @@ namespace daso {
 // Each but the hidden one is time of the training thread, counted by the timed spans of a track of
 // the world's timeline; no second counts twice.
 struct TimeSpent {
-  double seconds = 0;                // all of it, from the first step to the end
-  double exposed_communication = 0;  // blocked in communication: Timeline::waited()
-  double hidden_communication = 0;   // threads beneath were busy with it, less the wait for them
-  double data = 0;                   // waiting for a batch: Track::kData
-  double evaluation = 0;             // of the test part, without the waits in it: kEvaluation
-  double checkpoint = 0;             // taking them and waiting for the last: kCheckpoint
+  double seconds = 0;                              // all of it, from the first step to the end
+  double exposed_communication = 0;                // blocked in communication: Timeline::waited()
+  std::array<double, kCauses> exposed_by_cause{};  // adds up to it
+  double hidden_communication = 0;  // threads beneath were busy with it, less the wait for them
+  double data = 0;                  // waiting for a batch: Track::kData
+  double evaluation = 0;            // of the test part, without the waits in it: kEvaluation
+  double checkpoint = 0;            // taking them and waiting for the last: kCheckpoint
 
   // All the rest.
   double compute() const {

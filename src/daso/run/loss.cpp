@@ -108,7 +108,7 @@ Score evaluate(Network& network, EvaluationLoader& own_part, Communicator& ranks
   }
   network.train(was_training);
   {
-    const TimedSpan span(world.timeline(), Track::kCommunicating, "scores", 0);
+    const TimedSpan span(world.timeline(), Track::kScores, "scores", 0);
     totals = ranks.all_reduce(totals, Reduce::kSum).wait(world.limit());
   }
   return score_of(totals);

@@ -25,12 +25,15 @@ void SessionRecord::begin_step(std::int64_t step) {
 }
 
 Progress SessionRecord::progress(const StepInfo& info, const RunPlan& plan) {
-  if (run_.model().parameters().is_cpu() || info.step % kReadLossEvery == 0) {
-    loss_ = run_.tally().loss.mean();
+  const bool recorded = info.step % kReadLossEvery == 0 || info.batch == info.last;
+  if (run_.model().parameters().is_cpu() || recorded) {
+    const EpochLoss& loss = run_.tally().loss;
+    loss_ = {.sum = loss.sum(), .number = loss.steps()};
   }
   Progress now = meter_.progress(info, plan.epochs);
   now.steps = plan.end();
-  now.loss = loss_;
+  now.loss = loss_.value();
+  now.own_loss = loss_;
   return now;
 }
 

@@ -41,7 +41,7 @@ class SessionRecord {
   const Run& run_;
   Meter meter_;
   std::optional<Trace> trace_;
-  double loss_ = 0;  // as last read
+  RunningMean loss_;  // of the epoch so far, as last read
 };
 
 }  // namespace daso

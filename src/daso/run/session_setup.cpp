@@ -181,7 +181,7 @@ void Session::share_batch_norm() {
   Communicator& node = world_.group(world_.topology().ranks_of(world_.node()),
                                     fmt::format("statistics of {}", world_.node()));
   const int layers = share_statistics(run_.module(), [this, &node](const at::Tensor& values) {
-    const TimedSpan span(world_.timeline(), Track::kCommunicating, "statistics", run_.place().step);
+    const TimedSpan span(world_.timeline(), Track::kStatistics, "statistics", run_.place().step);
     node.all_reduce(values, Reduce::kSum).wait(world_.limit());
   });
   require(layers > 0, "--sync-batchnorm changes nothing here: model '{}' has no BatchNorm{}",

@@ -113,7 +113,7 @@ Score evaluate(const Task& task, EvaluationLoader& own_part, Communicator& ranks
   }
   module.train(was_training);
   {
-    const TimedSpan span(world.timeline(), Track::kCommunicating, "scores", 0);
+    const TimedSpan span(world.timeline(), Track::kScores, "scores", 0);
     totals = ranks.all_reduce(totals, Reduce::kSum).wait(world.limit());
   }
   const double examples = std::max(1.0, totals[2].item<double>());

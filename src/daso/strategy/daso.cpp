@@ -72,7 +72,9 @@ class Daso final : public Strategy {
 
   StrategyStatus status() const override {
     StrategyStatus status = pacing_.status();
-    if (exchange_) status.distance = exchange_->distance();
+    // In blocking phases nodes are equal.
+    const bool apart = exchange_ && status.phase == Phase::kCycling;
+    if (apart) status.distance = exchange_->distance();
     return status;
   }
 

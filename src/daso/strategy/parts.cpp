@@ -70,7 +70,7 @@ EpochMeans::EpochMeans(World& world, FlatModel& model, Reach reach)
       buffers_mean_(ranks_, equal_shares(ranks_.size())) {}
 
 double EpochMeans::mean_loss(int epoch, double loss) {
-  const TimedSpan span(world_.timeline(), Track::kCommunicating, "losses", epoch);
+  const TimedSpan span(world_.timeline(), Track::kAgreement, "losses", epoch);
   const at::Tensor mean = at::full({1}, loss, at::kDouble);
   ranks_.all_reduce(mean, Reduce::kMean).wait(world_.limit());
   return mean.item<double>();
@@ -78,7 +78,7 @@ double EpochMeans::mean_loss(int epoch, double loss) {
 
 void EpochMeans::average_buffers() {
   if (model_.buffers().numel() == 0) return;
-  const TimedSpan span(world_.timeline(), Track::kCommunicating, "buffers", 0);
+  const TimedSpan span(world_.timeline(), Track::kAgreement, "buffers", 0);
   buffers_mean_(model_.buffers(), world_.limit());
 }
 
