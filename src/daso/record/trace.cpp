@@ -22,15 +22,19 @@ struct TraceRow {
   const char* name;
   bool overlaps;  // its events may overlap, so each has a name of its own in the file
 };
-constexpr std::array<TraceRow, kTracks> kRows = {TraceRow{"training", false},
-                                                 TraceRow{"waiting", false},
-                                                 TraceRow{"data", false},
-                                                 TraceRow{"evaluation", false},
-                                                 TraceRow{"gradients", true},
-                                                 TraceRow{"exchange thread", false},
-                                                 TraceRow{"exchanges, start to merge", true},
-                                                 TraceRow{"checkpoints", true},
-                                                 TraceRow{"waiting", false}};
+// Of the first tracks, in their order; all others are waits and stand in one row.
+constexpr std::array kRows = {TraceRow{"training", false},
+                              TraceRow{"waiting", false},
+                              TraceRow{"data", false},
+                              TraceRow{"evaluation", false},
+                              TraceRow{"gradients", true},
+                              TraceRow{"exchange thread", false},
+                              TraceRow{"exchanges, start to merge", true},
+                              TraceRow{"checkpoints", true}};
+
+std::size_t row_of(Track track) {
+  return static_cast<std::size_t>(cause_of(track) ? Track::kWaiting : track);
+}
 
 double seconds_of(Clock::time_point time) { return Seconds(time.time_since_epoch()).count(); }
 
@@ -57,33 +61,42 @@ void answer(Communicator& ranks, Seconds limit) {
   }
 }
 
+// Ranks stand node by node, whatever launcher has counted them, and viewers sort by several things:
+// by the number of a process, and by its name as text.
+std::size_t place_of(int rank, const Topology& topology) {
+  auto place = static_cast<std::size_t>(topology.local_rank_of(rank));
+  for (int node = 0; node < topology.node_of(rank); ++node) place += topology.ranks_of(node).size();
+  return place;
+}
+std::string process_name(int rank, const World& world) {
+  const Topology& topology = world.topology();
+  const auto digits = [](int numbers) { return fmt::formatted_size("{}", numbers - 1); };
+  return fmt::format("node {:0{}} rank {:0{}} on {}", topology.node_of(rank),
+                     digits(topology.nodes()), rank, digits(world.size()), world.host_of(rank));
+}
 // Perfetto takes a thread that has the process's number for its main one, and number 0 too.
-int process_of(int rank) { return rank + 1; }
 std::int64_t thread_of(Track track) {
   constexpr std::int64_t kAboveAllProcesses = 1000000;
-  // Who communicates waits for others, too: one row for both.
-  const Track shown = track == Track::kCommunicating ? Track::kWaiting : track;
-  return kAboveAllProcesses + static_cast<std::int64_t>(shown);
+  return kAboveAllProcesses + static_cast<std::int64_t>(row_of(track));
 }
 
 // Events of one rank as text: JSON objects with commas between them.
 class Writer {
  public:
-  explicit Writer(const World& world) : rank_(world.rank()), ranks_(world.size()) {
-    const Topology& topology = world.topology();
-    meta(
-        "process_name", Track::kTraining, "name",
-        fmt::format("node {} rank {} on {}", topology.node_of(rank_), rank_, world.host_of(rank_)));
-    meta("process_sort_index", Track::kTraining, "sort_index", rank_);
-    for (std::size_t track = 0; track < kTracks; ++track) {
-      if (static_cast<Track>(track) == Track::kCommunicating) continue;  // in the row of waiting
-      meta("thread_name", static_cast<Track>(track), "name", kRows[track].name);
-      meta("thread_sort_index", static_cast<Track>(track), "sort_index", track);
+  explicit Writer(const World& world)
+      : rank_(world.rank()), ranks_(world.size()), place_(place_of(rank_, world.topology())) {
+    meta("process_name", Track::kTraining, "name", process_name(rank_, world));
+    meta("process_sort_index", Track::kTraining, "sort_index", place_);
+    for (std::size_t row = 0; row < kRows.size(); ++row) {
+      const auto track = static_cast<Track>(row);
+      // A row that is pinned or found by a search stands without its process.
+      meta("thread_name", track, "name", fmt::format("rank {} {}", rank_, kRows[row].name));
+      meta("thread_sort_index", track, "sort_index", row);
     }
   }
 
   void slice(const Event& event, double begin, double end) {
-    const TraceRow& row = kRows[static_cast<std::size_t>(event.track)];
+    const TraceRow& row = kRows[row_of(event.track)];
     json one = event_at("X", name_of(event), event.track, begin);
     one["cat"] = row.name;
     one["args"] = {{"number", event.number}};
@@ -130,11 +143,8 @@ class Writer {
     return ((2 * event.number + (back ? 1 : 0)) * ranks_ + from) * ranks_ + to;
   }
   json event_at(const char* kind, const std::string& name, Track track, double at) const {
-    return {{"ph", kind},
-            {"name", name},
-            {"pid", process_of(rank_)},
-            {"tid", thread_of(track)},
-            {"ts", at}};
+    return {
+        {"ph", kind}, {"name", name}, {"pid", place_ + 1}, {"tid", thread_of(track)}, {"ts", at}};
   }
   template <typename Value>
   void meta(const char* what, Track track, const char* field, const Value& value) {
@@ -156,6 +166,7 @@ class Writer {
 
   const int rank_;
   const int ranks_;
+  const std::size_t place_;
   std::int64_t asynchronous_ = 0;
   std::string text_;
 };
