@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daso/launch/output.h"
 
+#include <fcntl.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -11,6 +12,7 @@
 
 #include "daso/base/environment.h"
 #include "daso/base/error.h"
+#include "daso/base/file_descriptor.h"
 #include "daso/base/text.h"
 #include "daso/comm/place.h"
 #include "daso/launch/launch.h"
@@ -28,6 +30,12 @@ constexpr std::string_view kNoteMark = "daso: note: ";
 std::string_view without_line_end(std::string_view line) {
   while (!line.empty() && (line.back() == '\n' || line.back() == '\r')) line.remove_suffix(1);
   return line;
+}
+
+std::optional<int> columns_of(int terminal) {
+  winsize size{};
+  if (::ioctl(terminal, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return std::nullopt;
+  return size.ws_col;
 }
 
 }  // namespace
@@ -139,15 +147,19 @@ void LineStream::emit(std::string_view piece) {
 std::optional<int> terminal_columns() {
   if (const auto told = find(this_environment(), kColumnsVariable)) {
     const auto columns = parse_integer(*told);
-    if (columns && *columns > 0 && *columns < 10000) return static_cast<int>(*columns);
+    if (columns && *columns > 0 && *columns < 10000) {
+      // What the launcher told is as old as the job, and the window may have become narrower. Not
+      // wider: our terminal need not be the one that the launcher writes to.
+      const FileDescriptor terminal(::open("/dev/tty", O_RDONLY | O_NOCTTY | O_CLOEXEC));
+      const auto wide = static_cast<int>(*columns);
+      return std::min(columns_of(terminal.get()).value_or(wide), wide);
+    }
   }
   const std::optional<Place> place = place_from(this_environment());
   const bool through_mpirun = place && place->launcher == Launcher::kMpirun;
   if (through_mpirun || ::isatty(STDOUT_FILENO) != 1) return std::nullopt;
   constexpr int kUsual = 80;
-  winsize size{};
-  const bool known = ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
-  return known ? size.ws_col : kUsual;
+  return columns_of(STDOUT_FILENO).value_or(kUsual);
 }
 
 }  // namespace daso

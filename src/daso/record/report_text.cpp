@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
+#include <ctime>
 #include <limits>
 #include <nlohmann/json.hpp>
 
@@ -106,6 +107,30 @@ std::string duration_text(double seconds) {
   if (all < 120) return "";
   if (all < 3600) return fmt::format("{} min {} s", all / 60, all % 60);
   return fmt::format("{} h {} min", all / 3600, all / 60 % 60);
+}
+
+std::string date_text(double seconds) {
+  const std::time_t time = whole(seconds);
+  std::tm utc{};
+  if (::gmtime_r(&time, &utc) == nullptr) return not_finite();
+  std::array<char, 64> text{};
+  std::strftime(text.data(), text.size(), "%e %B %Y, %H:%M UTC", &utc);
+  const std::string_view date(text.data());
+  return std::string(date.substr(date.find_first_not_of(' ')));
+}
+
+std::string fitted(std::vector<LinePart> parts, std::size_t columns) {
+  std::erase_if(parts, [](const LinePart& part) { return part.text.empty(); });
+  const auto joined = [&] {
+    std::string line;
+    for (const LinePart& part : parts) line += (line.empty() ? "" : "  ") + part.text;
+    return line;
+  };
+  while (parts.size() > 1 && joined().size() > columns) {
+    parts.erase(std::min_element(parts.begin(), parts.end(),
+                                 [](const auto& a, const auto& b) { return a.weight < b.weight; }));
+  }
+  return joined().substr(0, columns);
 }
 
 std::string bytes_text(double bytes) {

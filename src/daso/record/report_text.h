@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <string>
 #include <string_view>
+#include <vector>
 
 // How a report, a bar and `daso top` write text and numbers.
 namespace daso {
@@ -30,6 +31,18 @@ std::string short_duration(double seconds);
 // What people say for a time of two minutes and more: 4 min 12 s, 3 h 5 min; else "". It stands
 // beside the seconds themselves.
 std::string duration_text(double seconds);
+
+// Seconds since 1970 as a date: 16 November 2026, 21:30 UTC.
+std::string date_text(double seconds);
+
+// A part of a line that may be too long for its screen.
+struct LinePart {
+  std::string text;  // empty: there is none
+  int weight = 0;    // those with the least are left out first
+};
+// As many of them as fit into so many columns, with two spaces between; what is left is cut if even
+// that is too long. For ASCII.
+std::string fitted(std::vector<LinePart> parts, std::size_t columns);
 
 // In powers of 1000: 29.6 MB.
 std::string bytes_text(double bytes);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daso/run/train_report.h"
 
+#include <algorithm>
+
 #include "daso/base/standard_streams.h"
 #include "daso/launch/output.h"
 #include "daso/record/report_text.h"
@@ -9,6 +11,10 @@ namespace daso {
 namespace {
 
 constexpr Seconds kBetweenBars{0.2};
+constexpr int kScreen = 100;  // columns that a line may have, terminal or not
+// All below the cursor, not the line alone: in a window that has become narrower the bar before is
+// wrapped, and the cursor stands where it begins.
+constexpr const char* kClear = "\033[J";
 
 // "cycling 8/1"; nothing of a strategy that has no phases.
 std::string cadence_in(const StrategyStatus& now) {
@@ -19,12 +25,16 @@ std::string cadence_in(const StrategyStatus& now) {
   return text;
 }
 
+std::string late_in(const Progress& now) {
+  if (!now.late || !is_late(now.late->seconds)) return "";
+  return fmt::format("rank {} late by {:.0f} ms", now.late->rank, 1e3 * now.late->seconds);
+}
+
 }  // namespace
 
 TrainReport::TrainReport(const World& world, const Settings& options, const Session& session,
                          bool quiet)
-    : world_(world),
-      session_(session),
+    : session_(session),
       files_(world, {.folder = options.out,
                      .strategy = options.strategy,
                      .model = options.model,
@@ -34,7 +44,7 @@ TrainReport::TrainReport(const World& world, const Settings& options, const Sess
                      .first_step = session.resumed().value_or(RunPlace{}).step}),
       histograms_(options.histograms),
       quiet_(quiet),
-      columns_(terminal_columns()) {}
+      on_terminal_(terminal_columns().has_value()) {}
 
 void TrainReport::operator()(const Progress& now) {
   files_.add(now);
@@ -42,50 +52,53 @@ void TrainReport::operator()(const Progress& now) {
   if (quiet_) return;
   if (now.test) {
     show_epoch(now);
-  } else if (columns_ && since(last_) > kBetweenBars) {
+  } else if (on_terminal_ && since(last_) > kBetweenBars) {
     last_ = Clock::now();
-    show_bar(now);
+    // Asked for anew: somebody may have made the window narrower.
+    if (const auto columns = terminal_columns()) show_bar(now, *columns);
   }
 }
 
+// A line that stays, so it also has to fit where a log is read later.
 void TrainReport::show_epoch(const Progress& now) const {
+  const int columns = std::min(terminal_columns().value_or(kScreen), kScreen);
   const std::string cadence = cadence_in(now.strategy);
   fmt::print(
-      "{}epoch {:3} of {}  {}loss {:.4f}  test loss {:.4f}  {}"
-      "{:.0f} samples/s  waiting {:.1f} %{}\n",
-      columns_ ? "\033[K" : "", now.info.epoch + 1, now.epochs,
-      cadence.empty() ? "" : fmt::format("{:12}  ", cadence), now.loss, now.test->loss,
-      has_accuracy(*now.test) ? fmt::format("accuracy {:.4f}  ", now.test->accuracy) : "",
-      now.samples_per_second, 100 * now.wait_share, late_in(now));
+      "{}{}\n", on_terminal_ ? kClear : "",
+      fitted(
+          {{fmt::format("epoch {:3} of {}", now.info.epoch + 1, now.epochs), 9},
+           {cadence.empty() ? "" : fmt::format("{:12}", cadence), 4},
+           {fmt::format("loss {:.4f}", now.loss), 8},
+           {fmt::format("test loss {:.4f}", now.test->loss), 6},
+           {has_accuracy(*now.test) ? fmt::format("accuracy {:.4f}", now.test->accuracy) : "", 7},
+           {fmt::format("{:.0f}/s", now.samples_per_second), 3},
+           {fmt::format("waiting {:.0f} %", 100 * now.wait_share), 2},
+           {late_in(now), 1}},
+          static_cast<std::size_t>(columns)));
   flush_output();
 }
 
-void TrainReport::show_bar(const Progress& now) {
+void TrainReport::show_bar(const Progress& now, int columns) {
   constexpr int kWidth = 16;
   const double done =
       static_cast<double>(now.info.batch + 1) / static_cast<double>(now.info.last + 1);
   const int filled = static_cast<int>(done * kWidth);
-  std::string bar = fmt::format(
-      "epoch {} of {} [{:#>{}}{:.>{}}] {} left  {}{}  loss {:.4f}  {:.0f} samples/s  "
-      "waiting {:.1f} %{}",
-      now.info.epoch + 1, now.epochs, "", filled, "", kWidth - filled,
-      short_duration(files_.seconds_left(now)), cadence_in(now.strategy),
-      now.strategy.in_flight_for > 0
-          ? fmt::format(" exchange in flight for {}", now.strategy.in_flight_for)
-          : "",
-      now.loss, now.samples_per_second, 100 * now.wait_share, late_in(now));
-  // A bar that wraps cannot be drawn over.
-  bar.resize(std::min(bar.size(), static_cast<std::size_t>(*columns_ - 1)));
+  const std::int64_t in_flight = now.strategy.in_flight_for;
+  const std::string bar = fitted(
+      {{fmt::format("epoch {} of {} [{:#>{}}{:.>{}}] {} left", now.info.epoch + 1, now.epochs, "",
+                    filled, "", kWidth - filled, short_duration(files_.seconds_left(now))),
+        9},
+       {cadence_in(now.strategy), 5},
+       {in_flight > 0 ? fmt::format("in flight for {}", in_flight) : "", 1},
+       {fmt::format("loss {:.4f}", now.loss), 8},
+       {fmt::format("{:.0f} samples/s", now.samples_per_second), 4},
+       {fmt::format("waiting {:.0f} %", 100 * now.wait_share), 3},
+       {late_in(now), 2}},
+      // One less: in its last column some terminals wrap already.
+      static_cast<std::size_t>(columns - 1));
   // The carriage return at the end: what comes next is written over it.
-  fmt::print("\033[K{}\r", bar);
+  fmt::print("{}{}\r", kClear, bar);
   flush_output();
-}
-
-std::string TrainReport::late_in(const Progress& now) const {
-  if (!now.late || !is_late(now.late->seconds)) return "";
-  return fmt::format("  late: node {} rank {} by {:.0f} ms",
-                     world_.topology().node_of(now.late->rank), now.late->rank,
-                     1e3 * now.late->seconds);
 }
 
 }  // namespace daso

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <optional>
-#include <string>
-
 #include "daso/base/seconds.h"
 #include "daso/record/run_files.h"
 #include "daso/run/session.h"
@@ -22,15 +19,13 @@ class TrainReport {
 
  private:
   void show_epoch(const Progress& now) const;
-  void show_bar(const Progress& now);
-  std::string late_in(const Progress& now) const;
+  void show_bar(const Progress& now, int columns);
 
-  const World& world_;
   const Session& session_;
   RunFiles files_;
   const bool histograms_;
   const bool quiet_;
-  const std::optional<int> columns_;  // of a terminal; none: there is none
+  const bool on_terminal_;
   Clock::time_point last_ = Clock::now();
 };
 
