@@ -22,8 +22,9 @@ struct ReportOptions {
 };
 
 int act(const ReportOptions& options) {
-  const std::vector<fs::path> runs(options.runs.begin(), options.runs.end());
-  const fs::path usual = runs.size() == 1 ? runs.front() / kReportFile : fs::path(kReportFile);
+  const std::vector<LabelledRun> runs(options.runs.begin(), options.runs.end());
+  const fs::path usual =
+      runs.size() == 1 ? runs.front().folder / kReportFile : fs::path(kReportFile);
   const fs::path to = options.to.empty() ? usual : fs::path(options.to);
   require(!is_folder(to), "--to {}: is a folder; name the file to write", to.string());
   write_report(runs, to);

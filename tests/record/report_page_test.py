@@ -54,7 +54,7 @@ def records(strategy: str) -> list[dict]:
         if step > 20:
             record |= {"late_rank": epoch % 4, "late_step": step - 3, "late_seconds": 0.02 + 0.001 * step}
         if last:
-            record |= {"test_loss": 1.5, "test_accuracy": 1 - 0.7 * math.exp(-epoch)}
+            record |= {"test_loss": 1.5 - 0.1 * epoch, "test_accuracy": 1 - 0.7 * math.exp(-epoch)}
         found.append(record)
     return found
 
@@ -192,7 +192,7 @@ class Browser(Case):
     WATCH = '<body><script>addEventListener("error", e => { document.body.dataset.error = e.message; });</script>'
     USE = """<script>
 const all = selector => [...document.querySelectorAll(selector)];
-document.querySelector("[data-axis=seconds]").click();
+document.querySelector("[data-axis=AXIS]").click();
 for (const svg of all("svg.plot")) {
   const box = svg.getBoundingClientRect();
   svg.dispatchEvent(new PointerEvent("pointermove", { clientX: box.left + box.width / 2, clientY: box.top + 20 }));
@@ -222,26 +222,71 @@ document.body.dataset.other = getComputedStyle(document.body).backgroundColor;
         for theme, ground in (("1", "rgb(255, 255, 255)"), ("0", "rgb(20, 23, 27)")):
             with self.subTest(theme):
                 flags = ("--dump-dom", f"--blink-settings=preferredColorScheme={theme}")
-                document = self.browse(page.replace("</body>", self.USE), *flags)
+                document = self.browse(page.replace("</body>", self.USE.replace("AXIS", "seconds")), *flags)
                 self.assertEqual([], re.findall("<body[^>]* data-error[^>]*>", document))
                 self.assertEqual("true", self.attribute(document, "ready"))
-                # Loss, accuracy and rate of two runs; the distance, skip and wait of the one that has them.
-                self.assertEqual(7, len(re.findall('<path class="line"[^>]* data-run=', document)))
+                # Losses, accuracy and rate of two runs; the distance, skip and wait of the one that has them.
+                self.assertEqual(9, len(re.findall('<path class="line"[^>]* data-run=', document)))
                 self.assertEqual(2, len(re.findall('<path class="line"[^>]* data-field=', document)))
                 dots = sum(1 for record in records("sync") if "late_rank" in record)
                 self.assertEqual(2 * dots, len(re.findall('<circle class="dot', document)))
                 shown = re.sub("<script.*?</script>", "", document, flags=re.S)
                 self.assertEqual([], re.findall("NaN|undefined|Infinity|>-0<", shown))
-                self.assertEqual(7, self.attribute(document, "read").count("seconds"))  # one schedule: that of daso
+                self.assertEqual(8, self.attribute(document, "read").count("seconds"))  # one schedule: that of daso
                 self.assertEqual(ground, self.attribute(document, "ground"))
                 self.assertNotEqual(ground, self.attribute(document, "other"))
 
     def test_reads_what_the_records_say(self):
-        use = self.USE.replace('document.querySelector("[data-axis=seconds]").click();', "").replace("box.width / 2", "box.width")
+        use = self.USE.replace("AXIS", "step").replace("box.width / 2", "box.width")
         document = self.browse(self.report("daso").replace("</body>", use), "--dump-dom")
         last = records("daso")[-1]
         loss = self.attribute(document, "read").split("|")[0]
         self.assertEqual(f"step {last['step']} epoch {EPOCHS}{last['train_loss']:.4g}", loss)
+
+    def test_time_is_the_axis_unless_another_is_chosen(self):
+        document = self.browse(self.report("daso"), "--dump-dom")
+        self.assertIn('<button type="button" data-axis="seconds" aria-pressed="true">', document)
+        self.assertIn('text-anchor="end">seconds</text>', document)
+        self.assertNotIn('text-anchor="end">step</text>', document)
+
+    def test_names_stand_beside_the_plot_and_cover_nothing(self):
+        """Five runs of different lengths whose curves end close together."""
+        for i in range(5):
+            run = write_run(self.folder / f"run-{i}", "sync")
+            lines = [json.dumps(r | {"seconds": r["seconds"] * (1 + i / 4)}) for r in records("sync")]
+            (run / "metrics.jsonl").write_text("\n".join(lines))
+        runs = [f"run-{i}" for i in range(5)]
+        daso("report", *runs, "--to", "page.html", folder=self.folder)
+        use = """<script>
+const found = [];
+for (const svg of document.querySelectorAll("#curve-charts svg")) {
+  const boxes = [...svg.querySelectorAll(".end")].map(text => text.getBoundingClientRect());
+  const edge = Math.max(...[...svg.querySelectorAll(".line")].map(line => line.getBoundingClientRect().right));
+  boxes.forEach((box, i) => {
+    if (box.left < edge || box.right > svg.getBoundingClientRect().right) found.push("not beside");
+    boxes.slice(i + 1).forEach(other => { if (box.top < other.bottom - 2 && other.top < box.bottom - 2) found.push("covered"); });
+  });
+  found.push(boxes.length);
+}
+document.body.dataset.found = found.join(" ");
+</script></body>"""
+        page = (self.folder / "page.html").read_text().replace("</body>", use)
+        document = self.browse(page, "--dump-dom", "--window-size=1280,900")
+        self.assertEqual("5 5 5 5", self.attribute(document, "found"))  # losses, accuracy, rate
+
+    def test_seeds_are_a_band(self):
+        for i in range(3):
+            run = write_run(self.folder / f"seed-{i}", "sync")
+            (run / "config.toml").write_text(f'strategy = "sync"\nlr = 0.1\nseed = {i}\n')
+            lines = [json.dumps(r | {"train_loss": r["train_loss"] + i}) for r in records("sync")]
+            (run / "metrics.jsonl").write_text("\n".join(lines))
+        daso("report", "seed-0", "seed-1", "seed-2", "--to", "page.html", folder=self.folder)
+        page = (self.folder / "page.html").read_text()
+        self.assertIn("<h1>sync, 3 seeds</h1>", page)
+        document = self.browse(page, "--dump-dom")
+        self.assertEqual("true", self.attribute(document, "ready"))
+        self.assertEqual(4, len(re.findall('<path class="line"[^>]* data-run=', document)))  # one for the three
+        self.assertEqual(3, len(re.findall('<path class="seeds"', document)))  # losses and accuracy
 
     def test_a_strategy_without_phases_has_no_schedule(self):
         for strategy, hidden in (("sync", 1), ("daso", 0)):

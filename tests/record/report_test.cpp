@@ -145,6 +145,21 @@ TEST(Duration, AnyNumberHasOne) {
   EXPECT_EQ(duration_text(1e300), duration_text(1e15));
 }
 
+TEST(ReportText, DatesAreThoseOfGreenwich) {
+  EXPECT_EQ(date_text(0), "1 January 1970, 00:00 UTC");
+  EXPECT_EQ(date_text(1794864600), "16 November 2026, 21:30 UTC");
+}
+
+TEST(Line, LeavesOutWhatMattersLeast) {
+  const std::vector<LinePart> parts = {{"epoch 1", 9}, {"loss 2", 5}, {"", 8}, {"late", 1}};
+  EXPECT_EQ(fitted(parts, 100), "epoch 1  loss 2  late");
+  EXPECT_EQ(fitted(parts, 21), "epoch 1  loss 2  late");
+  EXPECT_EQ(fitted(parts, 20), "epoch 1  loss 2");
+  EXPECT_EQ(fitted(parts, 14), "epoch 1");
+  EXPECT_EQ(fitted(parts, 3), "epo");
+  EXPECT_EQ(fitted(parts, 0), "");
+}
+
 TEST(ReportPage, IsInTheProgramByteForByte) { EXPECT_EQ(kReportPage, read(DASO_REPORT_PAGE)); }
 
 TEST_F(RunReport, FiguresAreThoseOfTheSummary) {
@@ -295,6 +310,126 @@ TEST_F(RunReport, SeveralRunsStandSideBySide) {
   EXPECT_EQ(count(page, "<tr class=\"differs\">"), 2);  // seed, wire
   EXPECT_LT(page.find("<th scope=\"row\">seed "), page.find("<th scope=\"row\">lr</th>"));
   EXPECT_EQ(drawn(report_page({a, a / ".." / "b", run("c", sync)}))[1]["label"], "b");
+}
+
+TEST_F(RunReport, SaysWhatWasTrainedAndWhen) {
+  const fs::path folder = run("r", summary(), record(0), "model = \"cnn\"\ndata = \"a<b\"\n");
+  write(folder / "status.json", R"({"model":"other","updated":1794864600.5})");
+  EXPECT_TRUE(has(report_page({folder}),
+                  "<p class=\"subject\">cnn on a&lt;b &middot; 16 November 2026, 21:30 UTC</p>"));
+  // A training loop of one's own has no configuration.
+  write(scratch_.path() / "own/summary.json", summary().dump());
+  write(scratch_.path() / "own/status.json", R"({"model":"mine","data":"numbers"})");
+  EXPECT_TRUE(
+      has(report_page({scratch_.path() / "own"}), "<p class=\"subject\">mine on numbers</p>"));
+}
+
+TEST_F(RunReport, NothingWasStaleWhereNothingWasMergedLate) {
+  json local = summary();
+  local["staleness_mean"] = 0.0;  // its exchanges are blocking averages
+  EXPECT_FALSE(has(report_page({run("a", local)}), "staleness"));
+  const std::string both = report_page({run("b", summary()), run("c", local)});
+  EXPECT_EQ(count(both, "data-field=\"staleness_mean\""), 1);
+}
+
+TEST_F(RunReport, TrainingLossIsTheMeanOfAWindow) {
+  std::string records;
+  for (int i = 0; i < 200; ++i) {  // windows of two records
+    records += record(i, {{"train_loss", 100}, {"recent_loss", i}});
+  }
+  const json curves = drawn(report_page({run("r", nullptr, records)}))[0];
+  EXPECT_EQ(curves["train_loss"][0], 0);
+  EXPECT_EQ(curves["train_loss"][1], 0.5);
+  EXPECT_EQ(curves["train_loss"][199], 198.5);
+  // Nine steps are more than one.
+  const json uneven = drawn(report_page({run(
+      "s", nullptr, record(0, {{"recent_loss", 7}}) + record(9, {{"recent_loss", nullptr}}))}))[0];
+  EXPECT_EQ(uneven["train_loss"], json({7, nullptr}));
+}
+
+TEST_F(RunReport, ReplicasThatAreEqualHaveNoDistance) {
+  const auto in = [](int step, const char* phase) {
+    return record(step, {{"phase", phase}, {"distance", 0.5}});
+  };
+  const std::string records = in(0, "warmup") + in(10, "cycling") + in(20, "cooldown");
+  EXPECT_EQ(drawn(report_page({run("r", summary(), records)}))[0]["distance"],
+            json({nullptr, 0.5, nullptr}));
+}
+
+TEST_F(RunReport, RunsThatDifferByTheirSeedsAreOneWithABand) {
+  const auto seed = [&](int number) {
+    json figures = summary();
+    figures["test_accuracy"] = 0.1 * number;
+    return run("seed" + std::to_string(number), figures,
+               record(0, {{"train_loss", number}}) + record(10, {{"train_loss", number}}),
+               fmt::format("model = \"cnn\"\nseed = {}\n", number));
+  };
+  json sync = summary();
+  sync["strategy"] = "sync";
+  const fs::path other = run("other", sync, record(0), "model = \"mlp\"\nseed = 1\n");
+  const std::string page = report_page({seed(1), seed(2), seed(6), other});
+  EXPECT_TRUE(has(page, "<h1>4 runs of 2 candidates</h1>"));
+  ASSERT_EQ(drawn(page).size(), 2U);
+  const json curves = drawn(page)[0];
+  EXPECT_EQ(curves["label"], "daso");
+  EXPECT_EQ(curves["seeds"], 3);
+  EXPECT_EQ(curves["train_loss"], json({3.0, 3.0}));
+  EXPECT_EQ(curves["train_loss_low"], json({1.0, 1.0}));
+  EXPECT_EQ(curves["train_loss_high"], json({6.0, 6.0}));
+  // (0.1, 0.2, 0.6): mean 0.3, deviation sqrt((0.04 + 0.01 + 0.09) / 2).
+  EXPECT_TRUE(has(page, ">30.00 %</span> <small>&plusmn; 26.46 %</small>"));
+  EXPECT_TRUE(has(page, "<td>1, 2, 6</td>"));
+  for (const char* folder : {"seed1", "seed2", "seed6"}) {
+    EXPECT_TRUE(has(page, std::string(folder) + "/metrics.jsonl\">")) << folder;
+  }
+  EXPECT_TRUE(has(report_page({seed(1), seed(2)}), "<h1>daso, 2 seeds</h1>"));
+  // One seed twice is two runs.
+  EXPECT_EQ(drawn(report_page({seed(1), seed(1)})).size(), 2U);
+}
+
+TEST_F(RunReport, LabelsThatAreGivenTellRunsApart) {
+  const fs::path a = run("a", summary());
+  const fs::path b = run("b", summary());
+  const std::string page =
+      report_page({{a, "daso:skip=8"}, {b, "daso:skip=8"}, {a, "x"}, {b, "x"}});
+  EXPECT_TRUE(has(page, "<h1>4 runs: 2 candidates with 2 seeds each</h1>"));
+  EXPECT_EQ(drawn(page)[0]["label"], "daso:skip=8");
+  EXPECT_EQ(drawn(page)[1]["seeds"], 2);
+}
+
+TEST_F(RunReport, SeveralRunsHaveABarEach) {
+  json figures = summary();
+  for (int node = 0; node < 2; ++node) {
+    figures["time_budget"].push_back(
+        {{"node", node}, {"seconds", 10 + 10 * node}, {"compute", 10}});
+  }
+  json sync = figures;
+  sync["strategy"] = "sync";
+  const std::string page = report_page({run("a", figures), run("b", sync)});
+  EXPECT_EQ(count(page, "<div class=\"bar\""), 2);
+  EXPECT_TRUE(has(page, "<div class=\"node of-run\"><span>sync</span>"));
+  EXPECT_TRUE(has(page, "<span>15.0 s</span>"));  // of 10 and 20
+  EXPECT_TRUE(has(page, "<summary>Each of 4 nodes</summary>"));
+}
+
+TEST_F(RunReport, ExposedTimeIsSplitByItsCauses) {
+  json figures = summary();
+  figures["time_budget"] = {{{"node", 0},
+                             {"seconds", 20},
+                             {"exposed_communication", 6},
+                             {"exposed_by_cause", {{"all_gradients", 5}, {"merges", 1}}}}};
+  const std::string page = report_page({run("r", figures)});
+  EXPECT_TRUE(has(page, "<th scope=\"row\">Warm-up and cool-down</th><td>5.00 s <small>25.0 %"));
+  EXPECT_TRUE(has(page, "<th scope=\"row\">Merges</th><td>1.00 s <small>5.0 %"));
+  EXPECT_FALSE(has(page, "Batch statistics"));
+  EXPECT_TRUE(has(page, "<li>25.0 % of the time: Warm-up and cool-down average"));
+  // Without phases it is what the strategy does all the time.
+  const json blocking = json::parse(record(0));
+  json plain = blocking;
+  plain.erase("phase");
+  const std::string sync = report_page({run("s", figures, plain.dump() + "\n")});
+  EXPECT_TRUE(has(sync, "<th scope=\"row\">Gradients of all ranks</th>"));
+  EXPECT_TRUE(has(sync, "strategy daso exchanges parameters in the background instead"));
 }
 
 TEST_F(RunReport, LongRunsAreThinnedButKeepTheirTests) {

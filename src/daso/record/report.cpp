@@ -36,9 +36,20 @@ std::string filled(std::string_view frame, const std::map<std::string_view, std:
   return page += frame;
 }
 
+// Every seed is a run.
 std::string title_of(const ReportedRuns& runs) {
-  if (runs.size() == 1) return runs.front().label;
-  return fmt::format("{} runs", runs.size());
+  const std::size_t seeds = runs.front().folders.size();
+  if (runs.size() == 1 && seeds == 1) return runs.front().label;
+  if (runs.size() == 1) return fmt::format("{}, {} seeds", runs.front().label, seeds);
+  std::size_t all = 0;
+  bool alike = true;
+  for (const ReportedRun& run : runs) {
+    all += run.folders.size();
+    alike = alike && run.folders.size() == seeds;
+  }
+  if (all == runs.size()) return fmt::format("{} runs", all);
+  return alike ? fmt::format("{} runs: {} candidates with {} seeds each", all, runs.size(), seeds)
+               : fmt::format("{} runs of {} candidates", all, runs.size());
 }
 
 fs::path folder_of(const fs::path& file) {
@@ -47,10 +58,11 @@ fs::path folder_of(const fs::path& file) {
 
 }  // namespace
 
-std::string report_page(const std::vector<fs::path>& runs, const fs::path& folder) {
+std::string report_page(const std::vector<LabelledRun>& runs, const fs::path& folder) {
   const ReportedRuns all = read_runs(runs);
-  const fs::path usual = runs.size() == 1 ? runs.front() : fs::path(".");
+  const fs::path usual = runs.size() == 1 ? runs.front().folder : fs::path(".");
   return filled(kReportPage, {{"title", html_text(title_of(all))},
+                              {"subject", subject_line(all)},
                               {"notes", notes_section(all)},
                               {"headline", headline_section(all)},
                               {"budget", budget_section(all)},
@@ -60,7 +72,7 @@ std::string report_page(const std::vector<fs::path>& runs, const fs::path& folde
                               {"runs", curve_data(all)}});
 }
 
-void write_report(const std::vector<fs::path>& runs, const fs::path& to) {
+void write_report(const std::vector<LabelledRun>& runs, const fs::path& to) {
   const std::string page = report_page(runs, folder_of(to));
   write_file(to, page);
 }

@@ -9,6 +9,7 @@
 #include "daso/base/text.h"
 #include "daso/record/metrics.h"
 #include "daso/record/report_sections.h"
+#include "daso/record/report_seeds.h"
 
 // The block of JSON that the page's script draws from.
 namespace daso {
@@ -21,33 +22,19 @@ using nlohmann::json;
 constexpr std::size_t kMostRecords = 1500;
 constexpr std::size_t kMostLate = 1000;
 
-constexpr std::array kColumns{
-    metric("step"),          metric("epoch"),      metric("skip"),          metric("wait"),
-    metric("learning_rate"), metric("train_loss"), metric("test_accuracy"), metric("distance")};
+constexpr std::array kColumns{metric("step"),       metric("epoch"),     metric("skip"),
+                              metric("wait"),       metric("seconds"),   metric("learning_rate"),
+                              metric("train_loss"), metric("test_loss"), metric("test_accuracy"),
+                              metric("distance")};
+// Those whose curve has a band where a run stands for several seeds.
+constexpr std::array kBands{metric("train_loss"), metric("test_loss"), metric("test_accuracy"),
+                            metric("distance")};
 
 // As precise as a drawing needs. null is a gap in a curve; the JSON writer makes it of a number
 // that is not finite, too.
 json rounded(std::optional<double> number) {
   if (!number) return nullptr;
   return std::strtod(fmt::format("{:.6g}", *number).c_str(), nullptr);
-}
-
-// Seconds since the run began. A run that was resumed counts from zero again: its parts are laid
-// end to end.
-std::vector<std::optional<double>> times_of(const std::vector<json>& records) {
-  std::vector<std::optional<double>> times;
-  double before = 0;
-  double last = 0;
-  for (const json& record : records) {
-    std::optional<double> seconds = number_in(record, metric("seconds"));
-    if (seconds) {
-      if (before + *seconds < last) before = last;
-      *seconds += before;
-      last = *seconds;
-    }
-    times.push_back(seconds);
-  }
-  return times;
 }
 
 std::string phase_of(const json& record) {
@@ -64,8 +51,9 @@ std::vector<std::size_t> chosen(const std::vector<json>& records) {
     const bool border = i + 1 == records.size() ||
                         phase_of(records[i]) != phase_of(records[i + 1]) ||
                         (i > 0 && phase_of(records[i]) != phase_of(records[i - 1]));
-    if (border || i % stride == 0 || records[i].contains(metric("test_accuracy")))
-      indices.push_back(i);
+    const bool tested =
+        records[i].contains(metric("test_loss")) || records[i].contains(metric("test_accuracy"));
+    if (border || i % stride == 0 || tested) indices.push_back(i);
   }
   return indices;
 }
@@ -92,20 +80,33 @@ json late_of(const std::vector<json>& records) {
   return late;
 }
 
+// In phases that average gradients over all ranks replicas are equal: what an older version has
+// recorded there is the distance of the last merge before.
+bool is_apart(const json& record) {
+  const std::string phase = phase_of(record);
+  return phase != "warmup" && phase != "cooldown";
+}
+
 json drawn(const ReportedRun& run) {
   const std::vector<std::size_t> indices = chosen(run.records);
-  const std::vector<std::optional<double>> times = times_of(run.records);
-  json result = {{"label", run.label}, {"late", late_of(run.records)}};
-  for (const char* column : kColumns) result[column] = json::array();
-  result[metric("seconds")] = result[metric("phase")] = json::array();
+  json result = {{"label", run.label},
+                 {"seeds", run.folders.size()},
+                 {"late", late_of(run.records)},
+                 {metric("phase"), json::array()}};
+  std::vector<std::string> columns(kColumns.begin(), kColumns.end());
+  for (const char* band : kBands) {
+    if (run.folders.size() == 1) break;
+    columns.insert(columns.end(), {std::string(band) + kLow, std::string(band) + kHigh});
+  }
+  for (const std::string& column : columns) result[column] = json::array();
   for (const std::size_t i : indices) {
     const json& record = run.records[i];
-    for (const char* column : kColumns) {
-      result[column].push_back(rounded(number_in(record, column)));
+    for (const std::string& column : columns) {
+      const bool shown = !column.starts_with(metric("distance")) || is_apart(record);
+      result[column].push_back(rounded(shown ? number_in(record, column.c_str()) : std::nullopt));
     }
     // A step has more digits than a curve needs, and is exact.
     result[metric("step")].back() = record[metric("step")];
-    result[metric("seconds")].push_back(rounded(times[i]));
     result[metric("phase")].push_back(phase_of(record));
   }
   return result;

@@ -11,6 +11,7 @@
 #include "daso/base/text.h"
 #include "daso/base/toml.h"
 #include "daso/record/metrics.h"
+#include "daso/record/report_seeds.h"
 
 namespace daso {
 namespace {
@@ -92,6 +93,57 @@ json figures_so_far(const ReportedRun& run) {
   return figures;
 }
 
+// A run that was resumed counts its seconds from zero again: its parts are laid end to end.
+void lay_times_end_to_end(std::vector<json>& records) {
+  double before = 0;
+  double last = 0;
+  for (json& record : records) {
+    const auto seconds = number_in(record, metric("seconds"));
+    if (!seconds) continue;
+    if (before + *seconds < last) before = last;
+    last = before + *seconds;
+    record[metric("seconds")] = last;
+  }
+}
+
+// The mean of an epoch so far begins anew with every epoch, and its curve has stairs. A window of a
+// hundredth of the run, or of a record where that is more, has none. Older runs have no window.
+void use_windows(std::vector<json>& records) {
+  constexpr std::size_t kWindows = 100;
+  const std::size_t width = std::max<std::size_t>(1, records.size() / kWindows);
+  std::vector<double> sums{0};   // of losses up to each record,
+  std::vector<double> steps{0};  // of the steps that they are the means of,
+  std::vector<int> gaps{0};      // and of those that were not finite
+  for (std::size_t i = 0; i < records.size(); ++i) {
+    if (!records[i].contains(metric("recent_loss"))) return;
+    const double before = i == 0 ? -1 : *number_in(records[i - 1], metric("step"));
+    const double own = std::max(1.0, *number_in(records[i], metric("step")) - before);
+    const auto loss = number_in(records[i], metric("recent_loss"));
+    sums.push_back(sums.back() + loss.value_or(0) * own);
+    steps.push_back(steps.back() + own);
+    gaps.push_back(gaps.back() + (loss ? 0 : 1));
+  }
+  for (std::size_t end = 1; end <= records.size(); ++end) {
+    const std::size_t begin = end > width ? end - width : 0;
+    const double mean = (sums[end] - sums[begin]) / (steps[end] - steps[begin]);
+    records[end - 1][metric("train_loss")] = gaps[end] == gaps[begin] ? json(mean) : json();
+  }
+}
+
+// What status.json and the configuration say of what was trained, and when.
+void add_subject(ReportedRun& run, const fs::path& folder) {
+  std::optional<json> status;
+  if (is_there(folder / "status.json")) status = json_in(read_file(folder / "status.json"));
+  const auto text = [&](const char* key) -> std::string {
+    if (const std::string* value = value_in(run, key)) return *value;
+    const bool told = status && status->is_object() && status->value(key, json()).is_string();
+    return told ? (*status)[key].get<std::string>() : "";
+  };
+  run.model = text("model");
+  run.data = text("data");
+  if (status) run.last = number_in(*status, "updated");
+}
+
 ReportedRun read_run(const fs::path& folder) {
   const fs::path metrics = folder / "metrics.jsonl";
   const fs::path summary = folder / "summary.json";
@@ -102,12 +154,15 @@ ReportedRun read_run(const fs::path& folder) {
           "daso train --out",
           folder.string());
   ReportedRun run;
-  run.folder = folder;
+  run.folders = {folder};
   run.records = read_records(metrics);
   run.configuration = read_configuration(folder / "config.toml");
   if (is_there(summary)) run.figures = read_summary(summary);
   run.finished = run.figures.is_object() && is_of_all_records(run.figures, run.records);
   if (!run.finished) run.figures = figures_so_far(run);
+  lay_times_end_to_end(run.records);
+  use_windows(run.records);
+  add_subject(run, folder);
   return run;
 }
 
@@ -121,7 +176,25 @@ std::string folder_name(const fs::path& folder) {
 std::string strategy_of(const ReportedRun& run) {
   return run.figures.value("strategy", json()).is_string()
              ? run.figures["strategy"].get<std::string>()
-             : folder_name(run.folder);
+             : folder_name(run.folders.front());
+}
+
+// The shortest thing that tells them apart.
+void label(std::vector<ReportedRun>& runs) {
+  std::set<std::string> strategies;
+  std::set<std::string> names;
+  for (const ReportedRun& run : runs) {
+    strategies.insert(strategy_of(run));
+    names.insert(folder_name(run.folders.front()));
+  }
+  for (ReportedRun& run : runs) {
+    if (!run.label.empty()) continue;
+    const fs::path& folder = run.folders.front();
+    const bool several = runs.size() > 1 || run.folders.size() > 1;
+    run.label = several && strategies.size() == runs.size() ? strategy_of(run)
+                : names.size() == runs.size()               ? folder_name(folder)
+                                                            : folder.string();
+  }
 }
 
 }  // namespace
@@ -139,24 +212,22 @@ bool was_late(const json& record) {
          is_late(number_in(record, metric("late_seconds")).value_or(0));
 }
 
-std::vector<ReportedRun> read_runs(const std::vector<fs::path>& folders) {
-  require(!folders.empty(), "a report needs at least one run");
-  std::vector<ReportedRun> runs;
-  std::set<std::string> strategies;
-  std::set<std::string> names;
-  for (const fs::path& folder : folders) {
-    runs.push_back(read_run(folder));
-    strategies.insert(strategy_of(runs.back()));
-    names.insert(folder_name(folder));
+const std::string* value_in(const ReportedRun& run, const std::string& key) {
+  const auto found = std::find_if(run.configuration.begin(), run.configuration.end(),
+                                  [&](const auto& entry) { return entry.first == key; });
+  return found == run.configuration.end() ? nullptr : &found->second;
+}
+
+std::vector<ReportedRun> read_runs(const std::vector<LabelledRun>& runs) {
+  require(!runs.empty(), "a report needs at least one run");
+  std::vector<ReportedRun> all;
+  for (const LabelledRun& one : runs) {
+    all.push_back(read_run(one.folder));
+    all.back().label = one.label;
   }
-  // The shortest thing that tells them apart.
-  for (ReportedRun& run : runs) {
-    const bool by_strategy = runs.size() > 1 && strategies.size() == runs.size();
-    run.label = by_strategy                   ? strategy_of(run)
-                : names.size() == runs.size() ? folder_name(run.folder)
-                                              : run.folder.string();
-  }
-  return runs;
+  all = seeds_together(std::move(all));
+  label(all);
+  return all;
 }
 
 }  // namespace daso

@@ -6,16 +6,19 @@
 #include <algorithm>
 #include <array>
 
-#include "daso/base/paths.h"
+#include "daso/base/text.h"
+#include "daso/record/report_seeds.h"
 #include "daso/record/report_text.h"
 
 namespace daso {
 namespace {
 
-namespace fs = std::filesystem;
 using nlohmann::json;
 
-constexpr const char* kAbsent = "<span class=\"muted\">&ndash;</span>";
+std::string with_detail(const std::string& value, const std::string& detail) {
+  if (value.empty() || detail.empty()) return value;
+  return fmt::format("{} <small>{}</small>", value, detail);
+}
 
 // A value as it is in the file, and as people read it.
 std::string field(const json& figures, const char* name, const std::string& shown) {
@@ -30,16 +33,14 @@ template <typename Show>
 std::string number_field(const json& figures, const char* name, Show show) {
   if (!figures.contains(name)) return "";
   const auto number = number_in(figures, name);
-  return field(figures, name, number ? show(*number) : "not a number");
+  const std::string value = field(figures, name, number ? show(*number) : "not a number");
+  // Over the seeds, where there are several.
+  const auto deviation = number_in(figures, (std::string(name) + kDeviation).c_str());
+  return deviation ? with_detail(value, "&plusmn; " + html_text(show(*deviation))) : value;
 }
 
 std::string count_text(double number) { return with_separators(number, 0); }
 std::string loss_text(double loss) { return fmt::format("{:.4f}", loss); }
-
-std::string with_detail(const std::string& value, const std::string& detail) {
-  if (value.empty() || detail.empty()) return value;
-  return fmt::format("{} <small>{}</small>", value, detail);
-}
 
 std::string accuracy_of(const json& figures) {
   const auto percent = [](double share) { return fmt::format("{:.2f} %", 100 * share); };
@@ -122,18 +123,11 @@ const std::array kHeadlines{
              [](const json& figures) { return number_field(figures, "exchanges", count_text); }},
     Headline{"Mean staleness",
              [](const json& figures) {
-               if (number_in(figures, "exchanges") == 0.0) return std::string();
+               // Nothing was merged late: a merge is at least a step old.
+               if (number_in(figures, "staleness_mean").value_or(0) <= 0) return std::string();
                return with_detail(number_field(figures, "staleness_mean", short_number), "steps");
              }},
 };
-
-std::string labels_row(const ReportedRuns& runs, const char* first) {
-  std::string row = fmt::format("<thead><tr><th scope=\"col\">{}</th>", first);
-  for (const ReportedRun& run : runs) {
-    row += fmt::format("<th scope=\"col\">{}</th>", html_text(run.label));
-  }
-  return row + "</tr></thead>\n";
-}
 
 std::string headline_list(const ReportedRun& run) {
   std::string items;
@@ -160,68 +154,36 @@ std::string headline_table(const ReportedRuns& runs) {
       labels_row(runs, "Run"), rows);
 }
 
-const std::string* value_in(const ReportedRun& run, const std::string& key) {
-  const auto found = std::find_if(run.configuration.begin(), run.configuration.end(),
-                                  [&](const auto& entry) { return entry.first == key; });
-  return found == run.configuration.end() ? nullptr : &found->second;
-}
-
-bool differs(const ReportedRuns& runs, const std::string& key) {
-  const std::string* first = value_in(runs.front(), key);
-  return std::any_of(runs.begin(), runs.end(), [&](const ReportedRun& run) {
-    const std::string* value = value_in(run, key);
-    return (value == nullptr) != (first == nullptr) || (value != nullptr && *value != *first);
-  });
-}
-
-// Every key of any run, those that differ first.
-std::vector<std::string> all_keys(const ReportedRuns& runs) {
-  std::vector<std::string> keys;
-  for (const ReportedRun& run : runs) {
-    for (const auto& [key, value] : run.configuration) {
-      if (std::find(keys.begin(), keys.end(), key) == keys.end()) keys.push_back(key);
-    }
-  }
-  std::stable_partition(keys.begin(), keys.end(),
-                        [&](const std::string& key) { return differs(runs, key); });
-  return keys;
-}
-
-std::string hint_of(const std::string& name) {
-  if (name == "trace.json") {
-    return "what every rank did when; open it in <a rel=\"noreferrer\" "
-           "href=\"https://ui.perfetto.dev\">ui.perfetto.dev</a> or chrome://tracing";
-  }
-  if (name.starts_with("events.out.tfevents.")) return "for tensorboard --logdir";
-  if (name == "metrics.jsonl") return "a record every few steps";
-  if (name == "summary.json") return "the figures above, exact";
-  if (name == "config.toml") return "daso train --config does the run again";
-  if (name == "best.safetensors") return "the model of the best epoch";
-  if (name == "checkpoints") return "daso eval, export and train --resume take them";
-  return "";
-}
-
-std::string file_item(const fs::path& file, const fs::path& folder) {
-  const std::string name = file.filename().string();
-  std::error_code failed;
-  const auto bytes = fs::file_size(file, failed);  // a folder has none
-  std::error_code apart;
-  fs::path relative = fs::proximate(file, folder, apart);
-  if (apart) relative = file;
-  return fmt::format("<li><a href=\"{}\">{}</a> <span class=\"muted\">{}{}</span></li>\n",
-                     link_to(relative), html_text(name),
-                     failed ? "" : bytes_text(static_cast<double>(bytes)) + ", ", hint_of(name));
-}
-
-std::string files_of(const ReportedRun& run, const fs::path& folder) {
-  std::string items;
-  for (const std::string& name : names_in(run.folder)) {
-    if (!hint_of(name).empty()) items += file_item(run.folder / name, folder);
-  }
-  return fmt::format("<ul class=\"files\">\n{}</ul>\n", items);
-}
-
 }  // namespace
+
+std::string labels_row(const ReportedRuns& runs, const char* first) {
+  std::string row = fmt::format("<thead><tr><th scope=\"col\">{}</th>", first);
+  for (const ReportedRun& run : runs) {
+    row += fmt::format("<th scope=\"col\">{}</th>", html_text(run.label));
+  }
+  return row + "</tr></thead>\n";
+}
+
+// "cnn on synthetic", "cnn, mlp on cifar10:data"
+std::string subject_line(const ReportedRuns& runs) {
+  std::vector<std::string> models;
+  std::vector<std::string> data;
+  double last = 0;
+  const auto add = [](std::vector<std::string>& names, const std::string& name) {
+    const bool there = std::find(names.begin(), names.end(), name) != names.end();
+    if (!name.empty() && !there) names.push_back(name);
+  };
+  for (const ReportedRun& run : runs) {
+    add(models, run.model);
+    add(data, run.data);
+    last = std::max(last, run.last.value_or(0));
+  }
+  std::vector<std::string> parts;
+  if (!models.empty()) parts.push_back(html_text(join(models, ", ")));
+  if (!data.empty()) parts.push_back("on " + html_text(join(data, ", ")));
+  if (last > 0) parts.push_back("&middot; " + date_text(last));
+  return parts.empty() ? "" : fmt::format("<p class=\"subject\">{}</p>\n", join(parts, " "));
+}
 
 std::string notes_section(const ReportedRuns& runs) {
   std::string notes;
@@ -246,38 +208,6 @@ std::string notes_section(const ReportedRuns& runs) {
 std::string headline_section(const ReportedRuns& runs) {
   return fmt::format("<section id=\"headline\">\n<h2>Headline figures</h2>\n{}</section>\n",
                      runs.size() == 1 ? headline_list(runs.front()) : headline_table(runs));
-}
-
-std::string configuration_section(const ReportedRuns& runs) {
-  std::string rows;
-  for (const std::string& key : all_keys(runs)) {
-    const bool marked = differs(runs, key);
-    rows += fmt::format("<tr{}><th scope=\"row\">{}{}</th>", marked ? " class=\"differs\"" : "",
-                        html_text(key),
-                        marked ? " <abbr title=\"differs between these runs\">&ne;</abbr>" : "");
-    for (const ReportedRun& run : runs) {
-      const std::string* value = value_in(run, key);
-      rows += fmt::format("<td>{}</td>", value == nullptr ? kAbsent : html_text(*value));
-    }
-    rows += "</tr>\n";
-  }
-  if (rows.empty()) return "";
-  return fmt::format(
-      "<section id=\"configuration\">\n<h2>Configuration</h2>\n<p class=\"explain\">All flags as "
-      "the "
-      "run resolved them.{}</p>\n<div class=\"scroll{}\"><table class=\"settings\">\n{}<tbody>\n{}"
-      "</tbody></table></div>\n</section>\n",
-      runs.size() == 1 ? "" : " Those marked &ne; differ between these runs and stand first.",
-      runs.size() == 1 ? " columns" : "", runs.size() == 1 ? "" : labels_row(runs, "Flag"), rows);
-}
-
-std::string files_section(const ReportedRuns& runs, const fs::path& folder) {
-  std::string lists;
-  for (const ReportedRun& run : runs) {
-    if (runs.size() > 1) lists += fmt::format("<h3>{}</h3>\n", html_text(run.label));
-    lists += files_of(run, folder);
-  }
-  return fmt::format("<section id=\"files\">\n<h2>Files</h2>\n{}</section>\n", lists);
 }
 
 }  // namespace daso

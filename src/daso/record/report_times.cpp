@@ -6,6 +6,7 @@
 
 #include "daso/record/lateness.h"
 #include "daso/record/report_sections.h"
+#include "daso/record/report_seeds.h"
 #include "daso/record/report_text.h"
 
 // Where the time of a run went, and whom the others waited for.
@@ -28,6 +29,7 @@ constexpr Part kHidden = {"hidden_communication", "Hidden communication"};
 constexpr double kRoomForText = 0.05;
 constexpr double kRoomOnPhone = 0.16;
 constexpr std::size_t kRanksInSight = 8;  // the other rows are folded away
+constexpr std::size_t kNodesInSight = 8;  // of one run; more nodes, and those of several, are too
 
 json list_in(const ReportedRun& run, const char* field) {
   const auto found = run.figures.find(field);
@@ -78,8 +80,9 @@ std::string key_of_parts() {
   return key + fmt::format("<li><i class=\"thin\"></i>{}</li></ul>\n", kHidden.title);
 }
 
-// A column of the table of numbers: one node of one run.
+// A column of the table of numbers, and a bar: a node of a run, or the mean of its nodes.
 struct Cell {
+  std::string title;
   std::size_t run = 0;
   json node;
 };
@@ -107,10 +110,10 @@ std::string heads_of_runs(const ReportedRuns& runs, const std::vector<Cell>& cel
   return fmt::format(R"(<tr class="of-runs"><td></td>{}</tr>)", heads);
 }
 
-std::string budget_table(const ReportedRuns& runs, const std::vector<Cell>& cells) {
+std::string budget_table(const std::vector<Cell>& cells, const std::string& above) {
   std::string heads;
   for (const Cell& cell : cells) {
-    heads += fmt::format("<th scope=\"col\">Node {:.0f}</th>", value_of(cell.node, "node"));
+    heads += fmt::format("<th scope=\"col\">{}</th>", html_text(cell.title));
   }
   std::string rows;
   for (const Part& part : kParts) rows += table_row(cells, part, "of-sum");
@@ -119,17 +122,40 @@ std::string budget_table(const ReportedRuns& runs, const std::vector<Cell>& cell
   return fmt::format(
       "<div class=\"scroll\"><table class=\"numbers\"><thead>{}<tr><th scope=\"col\">Part</th>{}"
       "</tr></thead>\n<tbody>{}</tbody></table></div>\n",
-      runs.size() > 1 ? heads_of_runs(runs, cells) : "", heads, rows);
+      above, heads, rows);
 }
 
-std::string bars_of_run(const ReportedRun& run, double longest) {
+std::string bars(const std::vector<Cell>& cells, const char* kind) {
+  double longest = 0;
+  for (const Cell& cell : cells) longest = std::max(longest, value_of(cell.node, "seconds"));
   std::string rows;
-  for (const json& node : list_in(run, "time_budget")) {
-    rows += fmt::format("<div class=\"node\"><span>Node {:.0f}</span>{}<span>{}</span></div>\n",
-                        value_of(node, "node"), bars_of(node, longest),
-                        seconds_text(value_of(node, "seconds")));
+  for (const Cell& cell : cells) {
+    rows += fmt::format("<div class=\"node {}\"><span>{}</span>{}<span>{}</span></div>\n", kind,
+                        html_text(cell.title), bars_of(cell.node, longest),
+                        seconds_text(value_of(cell.node, "seconds")));
   }
   return fmt::format("<div class=\"budget\">\n{}</div>\n", rows);
+}
+
+std::vector<Cell> nodes_of(const ReportedRuns& runs) {
+  std::vector<Cell> cells;
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    for (const json& node : list_in(runs[i], "time_budget")) {
+      cells.push_back({fmt::format("Node {:.0f}", value_of(node, "node")), i, node});
+    }
+  }
+  return cells;
+}
+
+std::vector<Cell> means_of(const ReportedRuns& runs) {
+  std::vector<Cell> cells;
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    const json list = list_in(runs[i], "time_budget");
+    if (list.empty()) continue;
+    const std::string title = runs.size() > 1 ? runs[i].label : "All nodes";
+    cells.push_back({title, i, mean_of(std::vector<json>(list.begin(), list.end()))});
+  }
+  return cells;
 }
 
 std::string late_row(const json& rank, double longest) {
@@ -175,26 +201,22 @@ std::string late_ranks(const ReportedRun& run) {
 }  // namespace
 
 std::string budget_section(const ReportedRuns& runs) {
-  std::vector<Cell> cells;
-  double longest = 0;
-  for (std::size_t i = 0; i < runs.size(); ++i) {
-    for (const json& node : list_in(runs[i], "time_budget")) {
-      cells.push_back({i, node});
-      longest = std::max(longest, value_of(node, "seconds"));
-    }
-  }
-  if (cells.empty()) return "";
-  std::string bars;
-  for (std::size_t i = 0; i < runs.size(); ++i) {
-    if (list_in(runs[i], "time_budget").empty()) continue;
-    if (runs.size() > 1) bars += fmt::format("<h3>{}</h3>\n", html_text(runs[i].label));
-    bars += bars_of_run(runs[i], longest);
-  }
+  const std::vector<Cell> nodes = nodes_of(runs);
+  if (nodes.empty()) return "";
+  // Too many bars hide what they show: then runs are seen by their means.
+  const bool by_node = runs.size() == 1 && nodes.size() <= kNodesInSight;
+  const std::vector<Cell> means = means_of(runs);
+  const std::string content =
+      by_node ? bars(nodes, "") + budget_table(nodes, "")
+              : bars(means, "of-run") + budget_table(means, "") +
+                    fmt::format("<details><summary>Each of {} nodes</summary>\n{}</details>\n",
+                                nodes.size(), budget_table(nodes, heads_of_runs(runs, nodes)));
   return fmt::format(
-      "<section id=\"budget\">\n<h2>Time budget</h2>\n<p class=\"explain\">Where each node&rsquo;s "
-      "time went, mean over its ranks. Exposed communication kept a rank waiting. Hidden "
-      "communication ran beneath the rest and is no part of the sum.</p>\n{}{}{}</section>\n",
-      key_of_parts(), bars, budget_table(runs, cells));
+      "<section id=\"budget\">\n<h2>Time budget</h2>\n<p class=\"explain\">Where {} "
+      "time went, mean over {}. Exposed communication kept a rank waiting. Hidden communication "
+      "ran beneath the rest and is no part of the sum.</p>\n{}{}{}</section>\n",
+      by_node ? "each node&rsquo;s" : "each run&rsquo;s", by_node ? "its ranks" : "all ranks",
+      key_of_parts(), content, causes_part(runs));
 }
 
 std::string late_section(const ReportedRuns& runs) {
