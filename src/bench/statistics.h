@@ -11,6 +11,10 @@ namespace daso::bench {
 // Of at least one value; the mean of the two in the middle where their number is even.
 double median(std::vector<double> values);
 
+// The value below which Student's t of so many degrees of freedom, at least 1, lies with this
+// probability, 0.5 ... below 1: 12.706 for 0.975 and 1.
+double student_t(double probability, int degrees);
+
 struct OverRanks {
   double smallest = 0;
   double mean = 0;

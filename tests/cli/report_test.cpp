@@ -38,6 +38,19 @@ TEST(Statistics, MedianIsTheOneInTheMiddle) {
   EXPECT_THROW(median({}), std::logic_error);
 }
 
+// From a table of Student's distribution.
+TEST(Statistics, QuantilesOfStudentsTAreThoseOfTheTables) {
+  const std::vector<std::pair<int, double>> of_975 = {
+      {1, 12.7062}, {2, 4.3027},  {3, 3.1824},  {4, 2.7764},   {5, 2.5706},
+      {9, 2.2622},  {10, 2.2281}, {30, 2.0423}, {100, 1.9840}, {1000, 1.9623}};
+  for (const auto& [degrees, quantile] : of_975) {
+    EXPECT_NEAR(student_t(0.975, degrees), quantile, 1e-4) << degrees;
+  }
+  EXPECT_NEAR(student_t(0.95, 4), 2.1318, 1e-4);
+  EXPECT_NEAR(student_t(0.995, 7), 3.4995, 1e-4);
+  EXPECT_NEAR(student_t(0.5, 3), 0, 1e-12);
+}
+
 TEST(Machine, MissingPackagesComeWithTheirPurpose) {
   const auto packages =
       parse_missing_packages("libopenmpi-dev backend mpi\n\nccache quick rebuilds\n");

@@ -28,22 +28,6 @@ constexpr std::size_t kScreen = 100;  // columns
 // By flags.
 using Values = std::vector<std::pair<std::string, std::string>>;
 
-// A run as it is: what --config takes to do it again.
-Values resolved_configuration(const World& world, const Session& session) {
-  Values all = configuration_of(session.settings());
-  const Topology& topology = world.topology();
-  std::vector<std::size_t> ranks;
-  ranks.reserve(static_cast<std::size_t>(topology.nodes()));
-  for (int node = 0; node < topology.nodes(); ++node) {
-    ranks.push_back(topology.ranks_of(node).size());
-  }
-  // One number where it is the same for all, so that other --nodes can be given beside it.
-  if (topology.smallest_node() == topology.largest_node()) ranks.resize(1);
-  all.emplace_back("nodes", fmt::format("{}", topology.nodes()));
-  all.emplace_back("ranks-per-node", fmt::format("{}", fmt::join(ranks, ",")));
-  return all;
-}
-
 void print_start(const World& world, const Settings& o, const Session& session,
                  const Values& resolved) {
   fmt::print("{} on {} with {}: {} ranks on {} nodes, {} epochs\n", o.model, o.data, o.strategy,
@@ -153,6 +137,21 @@ void require_same_settings(World& world, const Settings& settings) {
 }
 
 }  // namespace
+
+Values resolved_configuration(const World& world, const Session& session) {
+  Values all = configuration_of(session.settings());
+  const Topology& topology = world.topology();
+  std::vector<std::size_t> ranks;
+  ranks.reserve(static_cast<std::size_t>(topology.nodes()));
+  for (int node = 0; node < topology.nodes(); ++node) {
+    ranks.push_back(topology.ranks_of(node).size());
+  }
+  // One number where it is the same for all, so that other --nodes can be given beside it.
+  if (topology.smallest_node() == topology.largest_node()) ranks.resize(1);
+  all.emplace_back("nodes", fmt::format("{}", topology.nodes()));
+  all.emplace_back("ranks-per-node", fmt::format("{}", fmt::join(ranks, ",")));
+  return all;
+}
 
 int train(World& world, Run& run, const TrainOptions& options) {
   const Settings& settings = run.settings();
