@@ -5,6 +5,7 @@
 
 #include "cli/flags.h"
 #include "daso/base/error.h"
+#include "daso/base/text.h"
 #include "daso/base/values.h"
 #include "daso/comm/network.h"
 
@@ -20,6 +21,19 @@ std::string parse_rendezvous(const std::string& text) {
   } catch (const ConfigError& error) {
     throw ConfigError(fmt::format("--rendezvous: {}", error.what()));
   }
+}
+
+std::vector<std::string> parse_hosts(const std::string& text) {
+  std::vector<std::string> hosts = split(text, ',');
+  for (const std::string& host : hosts) {
+    // One that begins with a dash would be an option to ssh.
+    const bool sound = !host.empty() && host.front() != '-' &&
+                       host.find_first_of(" \t\n'\"") == std::string::npos;
+    require(sound, "--hosts '{}': '{}' is no host; write names with commas between, like a,b", text,
+            host);
+  }
+  require(!hosts.empty(), "--hosts names no host; write names with commas between, like a,b");
+  return hosts;
 }
 
 }  // namespace
@@ -44,6 +58,11 @@ void add_launch_flags(CLI::App& app, LaunchFlags& flags, Shape shape) {
       });
   add("--node-index", "I", "Start only this node's ranks; other machines start the others",
       [&](const std::string& text) { flags.node_index = parse_count("--node-index", text, 0); });
+  add("--hosts", "HOST,...", "Start a node's ranks on each of these machines, by ssh",
+      [&](const std::string& text) { flags.hosts = parse_hosts(text); });
+  add("--ssh", "COMMAND", "How --hosts are reached, like: ssh -p 2222",
+      [&](const std::string& text) { flags.ssh = text; })
+      ->default_str(flags.ssh);
   add("--cluster", "NAME", "Start the ranks on the nodes of this virtual cluster (docs/testbed.md)",
       [&](const std::string& text) { flags.cluster = text; });
   add("--backend", "NAME", "How ranks talk: gloo, mpi, or self (a world of one)",

@@ -5,7 +5,7 @@
 #include "cli/command.h"
 #include "cli/flags.h"
 #include "daso/base/error.h"
-#include "daso/launch/launch_flags.h"
+#include "daso/launch/hosts.h"
 
 namespace daso::cli {
 namespace {
@@ -15,6 +15,7 @@ constexpr Shape kShape{.nodes = 1, .ranks_per_node = 1};
 int act(const LaunchFlags& flags, const Invocation& invocation) {
   require(!invocation.program.empty(),
           "run needs a program after --, like: daso run --nodes 2 -- PROGRAM ARGS");
+  if (starts_hosts(flags)) return launch_on_hosts(flags, kShape, invocation.arguments);
   LaunchOptions options = launch_options(flags, kShape);
   options.command = invocation.program;
   return launch(options);

@@ -39,7 +39,8 @@ int train(World& world, TrainCommand command, Interrupt& interrupt) {
 }
 
 bool counted_elsewhere(const LaunchFlags& launch) {
-  return !launch.node_of_rank.empty() || !launch.cluster.empty() || !launch.rendezvous.empty() ||
+  return !launch.node_of_rank.empty() || !launch.cluster.empty() ||
+         (!launch.rendezvous.empty() && launch.hosts.empty()) ||
          place_from(this_environment()).has_value();
 }
 
@@ -54,7 +55,8 @@ void apply_own_config(CLI::App& app, TrainCommand& command) {
   std::vector<std::string> except = replaced_keys(app, options);
   const bool elsewhere = counted_elsewhere(command.launch);
   // A list counts the nodes itself.
-  if (elsewhere || command.launch.ranks_per_node.size() > 1) except.emplace_back("nodes");
+  const bool listed = command.launch.ranks_per_node.size() > 1 || !command.launch.hosts.empty();
+  if (elsewhere || listed) except.emplace_back("nodes");
   const bool other_nodes =
       command.launch.nodes &&
       configured(file, "ranks-per-node").value_or("").find(',') != std::string::npos;

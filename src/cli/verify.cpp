@@ -187,6 +187,10 @@ void validate(const VerifyFlags& flags) {
           "--exchange rotating sends fp32 only, --wire is {}; leave --exchange out: a lossy wire "
           "implies sharded",
           name_of(flags.wire));
+  require(flags.launch.hosts.empty(),
+          "--hosts {}: each case has ranks of its own, which verify starts on this machine only; "
+          "for several machines start it by mpirun, torchrun or srun",
+          join(flags.launch.hosts, ","));
   require(flags.ranks != "threads" || flags.launch.backend != "mpi",
           "--ranks threads talk by gloo, --backend is mpi: an MPI rank is a process; leave one "
           "of the flags out");

@@ -40,6 +40,7 @@ struct ChildSide {
   const Namespaces* node;
   const char* folder;
   const sigset_t* mask;
+  int input;  // -1: nothing
   int output;
   int error;
   int announce_to;
@@ -59,8 +60,8 @@ struct ChildSide {
     ready = ::write(side.announce_to, digits.data(), static_cast<std::size_t>(count) + 1) > 0;
   }
   ready = ready && (side.node == nullptr || enter(*side.node, side.folder));
-  const int nothing = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
-  ready = ready && nothing >= 0 && ::dup2(nothing, STDIN_FILENO) >= 0 &&
+  const int input = side.input >= 0 ? side.input : ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+  ready = ready && input >= 0 && ::dup2(input, STDIN_FILENO) >= 0 &&
           ::dup2(side.output, STDOUT_FILENO) >= 0 && ::dup2(side.error, STDERR_FILENO) >= 0;
   // What the launcher passes on reaches the program from its first moment, also where a script's &
   // has made the launcher ignore it.
@@ -114,6 +115,11 @@ std::string find_program(const std::string& name, const Environment& environment
 }
 
 ChildProcess::ChildProcess(const ProgramCall& call, const sigset_t& mask, int announce_to) {
+  Pipe input;
+  if (call.signals_by_input) {
+    input = make_pipe();
+    ::fcntl(input.read.get(), F_SETFL, 0);  // a program waits for its input
+  }
   Pipe output = make_pipe();
   Pipe error = make_pipe();
   Pipe failure = make_pipe();
@@ -132,6 +138,7 @@ ChildProcess::ChildProcess(const ProgramCall& call, const sigset_t& mask, int an
                        .node = call.node,
                        .folder = folder.c_str(),
                        .mask = &mask,
+                       .input = input.read.get(),
                        .output = output.write.get(),
                        .error = error.write.get(),
                        .announce_to = announce_to,
@@ -151,12 +158,14 @@ ChildProcess::ChildProcess(const ProgramCall& call, const sigset_t& mask, int an
     throw ConfigError(fmt::format("cannot run '{}': {}{}", call.path, std::strerror(why),
                                   why == ENOEXEC ? "; a script needs a first line with #!" : ""));
   }
+  input_ = std::move(input.write);
   output_ = std::move(output.read);
   error_ = std::move(error.read);
 }
 
 ChildProcess::ChildProcess(ChildProcess&& other) noexcept
     : pid_(std::exchange(other.pid_, 0)),
+      input_(std::move(other.input_)),
       output_(std::move(other.output_)),
       error_(std::move(other.error_)),
       end_(other.end_),
@@ -182,6 +191,12 @@ const std::optional<ProcessEnd>& ChildProcess::look() {
 }
 
 void ChildProcess::send(int signal) {
+  if (input_.open() && signal != SIGKILL) {
+    const char byte = static_cast<char>(signal);
+    const bool stands = signal == SIGSTOP || signal == SIGCONT;
+    [[maybe_unused]] const ssize_t told = stands ? 0 : ::write(input_.get(), &byte, 1);
+    return;
+  }
   for (const pid_t group : adopted_) ::kill(-group, signal);
   if (adopted_.empty() || signal == SIGKILL) ::kill(-pid_, signal);
 }

@@ -29,6 +29,7 @@ struct ProgramCall {
   std::vector<std::string> arguments;  // the first is the program's name
   Environment environment;
   const Namespaces* node = nullptr;  // to run there; none: here
+  bool signals_by_input = false;     // it stands for a program elsewhere, which reads them
 };
 
 // How a process ended.
@@ -37,8 +38,8 @@ struct ProcessEnd {
   int signal = 0;  // 0: by itself
 };
 
-// A program that runs in a process group of its own, its output in two pipes, its input empty. The
-// destructor kills what is left of the group. Until then an ended process stays in the process
+// A program that runs in a process group of its own, its output in two pipes, its input empty, or a
+// pipe by which it is told of signals. The destructor kills what is left of the group. Until then an ended process stays in the process
 // table, so that its number cannot come to mean another.
 class ChildProcess {
  public:
@@ -56,12 +57,14 @@ class ChildProcess {
   const std::optional<ProcessEnd>& look();
 
   // A signal to its group, or to the groups that it has started itself, if it has told of any; only
-  // SIGKILL goes to all of them.
+  // SIGKILL goes to all of them. Where signals go by its input, it gets one byte, the number; it
+  // neither stops nor goes on with us.
   void send(int signal);
   void adopt(pid_t group) { adopted_.push_back(group); }
 
  private:
   pid_t pid_ = 0;
+  FileDescriptor input_;
   FileDescriptor output_;
   FileDescriptor error_;
   std::optional<ProcessEnd> end_;

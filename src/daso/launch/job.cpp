@@ -13,13 +13,14 @@
 #include "daso/launch/stop_signals.h"
 
 namespace daso {
-namespace {
 
 std::string make_token() {
   std::array<unsigned char, 16> bytes{};
   DASO_ASSERT(::getrandom(bytes.data(), bytes.size(), 0) == static_cast<ssize_t>(bytes.size()));
   return fmt::format("{:02x}", fmt::join(bytes, ""));
 }
+
+namespace {
 
 // Launchers that know nothing of each other cannot make up the same one.
 std::string token_for(const LaunchOptions& options) {
@@ -38,6 +39,7 @@ Job::Job(const LaunchOptions& options)
     : options_(options),
       spots_(own_spots(options)),
       cluster_(cluster_for(options)),
+      signals_(options.signal_source),
       guardian_(options.grace),
       store_(options, cluster_.empty() ? nullptr : &cluster_.front()),
       address_{store_.address(), token_for(options)},

@@ -17,6 +17,9 @@
 
 namespace daso {
 
+// By which a job's ranks know each other.
+std::string make_token();
+
 // What the two ways to start ranks (ourselves, through mpirun) have in common: everything around
 // the ranks, and what is said about them at the end.
 class Job {

@@ -7,6 +7,7 @@
 
 #include "daso/base/error.h"
 #include "daso/base/seconds.h"
+#include "daso/launch/signal_inbox.h"
 
 // Starts the ranks of a job as processes and looks after them to the end. Knows nothing of
 // LibTorch.
@@ -20,6 +21,7 @@
 //                  them if we are killed (guardian)
 //   child_process, supervisor   start processes, and wait for their output and their ends
 //   mpirun         the same through Open MPI's mpirun
+//   hosts          one launcher on each of several machines, by ssh
 //   exit_rule      from the ends of the ranks to the end of the job
 namespace daso {
 
@@ -30,6 +32,7 @@ struct LaunchOptions {
   std::string rendezvous;            // HOST:PORT; empty: a free port of this machine
   std::string interface;             // device whose address the store listens on; empty: see below
   std::string cluster;               // start the ranks on the nodes of this virtual cluster
+  SignalSource signal_source = SignalSource::kSystem;  // what tells the launcher to end
   std::string job_token;             // empty: made up here
   std::string backend = "gloo";      // mpi goes through mpirun
   Seconds limit{60};                 // for what the launcher itself waits for

@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "daso/base/error.h"
+#include "daso/base/text.h"
 
 namespace daso {
 namespace {
@@ -27,6 +28,13 @@ std::vector<int> count_nodes(const std::vector<int>& node_of_rank) {
   return ranks;
 }
 
+void check_hosts(const LaunchFlags& flags, std::size_t nodes) {
+  require(flags.hosts.empty() || flags.hosts.size() == nodes,
+          "--hosts {} are {} nodes, but the other flags ask for {}; leave --nodes out, or give as "
+          "many",
+          join(flags.hosts, ","), flags.hosts.size(), nodes);
+}
+
 std::vector<int> counted_ranks(const LaunchFlags& flags, Shape shape) {
   const std::vector<int>& list = flags.ranks_per_node;
   if (list.size() > 1) {
@@ -38,7 +46,8 @@ std::vector<int> counted_ranks(const LaunchFlags& flags, Shape shape) {
     return list;
   }
   const bool alone = flags.backend == "self";
-  const int nodes = flags.nodes.value_or(alone ? 1 : shape.nodes);
+  const int usual = flags.hosts.empty() ? shape.nodes : static_cast<int>(flags.hosts.size());
+  const int nodes = flags.nodes.value_or(alone ? 1 : usual);
   const int ranks = list.empty() ? (alone ? 1 : shape.ranks_per_node) : list.front();
   std::vector<int> same(static_cast<std::size_t>(nodes), ranks);
   return same;
@@ -57,6 +66,7 @@ std::vector<int> ranks_of_nodes(const LaunchFlags& flags, Shape shape) {
             fmt::join(flags.node_of_rank, ","), fmt::join(listed, ","), fmt::join(ranks, ","));
     ranks = listed;
   }
+  check_hosts(flags, ranks.size());
   const int total = std::accumulate(ranks.begin(), ranks.end(), 0);
   require(flags.backend != "self" || total == 1,
           "--backend self is a world of one rank, {} are asked for; use gloo or mpi", total);
@@ -76,6 +86,9 @@ LaunchOptions launch_options(const LaunchFlags& flags, Shape shape) {
   options.rendezvous = flags.rendezvous;
   options.interface = flags.interface;
   options.cluster = flags.cluster;
+  // Whoever started this over ssh speaks to us through it.
+  const bool over_ssh = !flags.hosts.empty() && flags.node_index.has_value();
+  options.signal_source = over_ssh ? SignalSource::kInput : SignalSource::kSystem;
   options.job_token = flags.job_token.empty()
                           ? find(this_environment(), "DASO_JOB_TOKEN").value_or("")
                           : flags.job_token;
@@ -109,6 +122,10 @@ WorldOptions world_options(const LaunchFlags& flags, const Place& place) {
           "--node-index {} starts the ranks of a node, but this is a rank that {} has started; "
           "leave the flag out",
           flags.node_index.value_or(0), name_of(place.launcher));
+  require(flags.hosts.empty(),
+          "--hosts {} starts ranks by ssh, but this is a rank that {} has started; leave the flag "
+          "out",
+          join(flags.hosts, ","), name_of(place.launcher));
   if (!flags.job_token.empty()) options.place.job_token = flags.job_token;
   if (!flags.rendezvous.empty()) {
     require(!place.fixed_rendezvous || place.rendezvous->text() == flags.rendezvous,

@@ -22,7 +22,9 @@ struct LaunchFlags {
   std::optional<int> nodes;
   std::vector<int> ranks_per_node;  // one entry: for every node
   std::vector<int> node_of_rank;
-  std::optional<int> node_index;  // start only this node's ranks
+  std::vector<std::string> hosts;  // one a node; empty: this machine, or others call us
+  std::string ssh = "ssh";         // how hosts are reached: a program and its first words
+  std::optional<int> node_index;   // start only this node's ranks
   std::string backend = "gloo";
   std::string rendezvous;
   std::string interface;
@@ -39,7 +41,9 @@ struct LaunchFlags {
   bool keep_survivors = false;
 
   // Has the user said anything about the world's size?
-  bool sized() const { return nodes || !ranks_per_node.empty() || !node_of_rank.empty(); }
+  bool sized() const {
+    return nodes || !hosts.empty() || !ranks_per_node.empty() || !node_of_rank.empty();
+  }
 };
 
 // The number of ranks of each node. Throws ConfigError where the flags contradict each other.

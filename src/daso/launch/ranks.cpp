@@ -4,6 +4,7 @@
 #include "daso/base/error.h"
 #include "daso/base/paths.h"
 #include "daso/comm/network.h"
+#include "daso/launch/hosts.h"
 #include "daso/launch/launch_plan.h"
 #include "daso/launch/output.h"
 
@@ -33,10 +34,14 @@ int start_ranks(LaunchOptions options, const std::vector<std::string>& arguments
 int on_ranks(const RankJob& job, const std::vector<std::string>& arguments,
              const std::function<int(World&)>& body) {
   const std::optional<Place> place = place_from(this_environment());
+  if (!place && starts_hosts(job.flags)) {
+    return launch_on_hosts(job.flags, job.shape, arguments);
+  }
   if (!place) {
     LaunchOptions options = launch_options(job.flags, job.shape);
     const std::vector<int>& ranks = options.ranks_per_node;
-    const bool alone = ranks.size() == 1 && ranks.front() == 1 && options.cluster.empty();
+    const bool alone = ranks.size() == 1 && ranks.front() == 1 && options.cluster.empty() &&
+                       job.flags.hosts.empty();
     if (!alone) {
       options.columns = terminal_columns();
       return start_ranks(std::move(options), arguments);

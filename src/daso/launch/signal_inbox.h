@@ -9,12 +9,18 @@
 
 namespace daso {
 
+// Where signals come from.
+enum class SignalSource {
+  kSystem,
+  kInput,  // and, byte by byte, through standard input; its end counts as SIGTERM (see hosts.h)
+};
+
 // While it lives, the signals to stop (stop_signals.h), SIGHUP, SIGTSTP and SIGCHLD of this process
 // arrive here instead of interrupting, and a write to a closed pipe or socket is an error and no
 // signal. Threads made meanwhile inherit that; threads made before must not exist.
 class SignalInbox {
  public:
-  SignalInbox();
+  explicit SignalInbox(SignalSource source = SignalSource::kSystem);
   SignalInbox(const SignalInbox&) = delete;
   SignalInbox& operator=(const SignalInbox&) = delete;
   ~SignalInbox();
@@ -24,8 +30,12 @@ class SignalInbox {
   const sigset_t& mask_before() const { return before_; }
 
  private:
+  std::optional<int> take_from_input();
+
   sigset_t before_{};
-  FileDescriptor descriptor_;
+  FileDescriptor system_;
+  FileDescriptor descriptor_;  // of all sources
+  bool input_ = false;         // it is one of them
 };
 
 }  // namespace daso
