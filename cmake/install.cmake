@@ -5,11 +5,13 @@ include(CMakePackageConfigHelpers)
 
 target_compile_features(daso PUBLIC cxx_std_20)  # our headers need it, so our users do
 
-# Installed files find each other wherever the prefix lies, and LibTorch where it was at build time.
-# Its folder is named outright: CMake leaves out what lies under the source folder, as .venv does.
-set_target_properties(daso PROPERTIES INSTALL_RPATH "$ORIGIN;${DASO_TORCH_DIR}/lib")
+# Installed files find each other wherever the prefix lies, and LibTorch beside them, where
+# ./daso install --bundle puts it, or where it was at build time. That folder is named outright:
+# CMake leaves out what lies under the source folder, as .venv does.
+set_target_properties(daso PROPERTIES INSTALL_RPATH "$ORIGIN;$ORIGIN/bundled;${DASO_TORCH_DIR}/lib")
+set(to_lib $ORIGIN/../${CMAKE_INSTALL_LIBDIR})
 set_target_properties(daso_cli PROPERTIES
-  INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR};${DASO_TORCH_DIR}/lib")
+  INSTALL_RPATH "${to_lib};${to_lib}/bundled;${DASO_TORCH_DIR}/lib")
 
 set(daso_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/daso)
 install(TARGETS daso EXPORT daso-targets FILE_SET HEADERS)

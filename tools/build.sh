@@ -61,11 +61,23 @@ build() {
 build_program() { build release daso_cli; }
 
 verb_install() {
-  [[ $# == 2 && $1 == --prefix && -n $2 ]] || [[ $# == 1 && $1 == --prefix=?* ]] ||
-    refuse "install takes --prefix DIR, got: ${*:-nothing}"
-  local folder=${2:-${1#--prefix=}}
+  local folder='' bundle='' given="${*:-nothing}"
+  while (($# > 0)); do
+    case $1 in
+      --prefix) folder=${2:-} && shift ;;
+      --prefix=*) folder=${1#--prefix=} ;;
+      --bundle) bundle=yes ;;
+      *) folder='' && break ;;
+    esac
+    shift || break
+  done
+  if [[ -z $folder ]]; then refuse "install takes --prefix DIR and --bundle, got: $given"; fi
   folder=$(cd "$caller" && realpath -ms -- "$folder")
-  prepare install_to "$folder"
+  prepare install_to "$folder" "$bundle"
+  if [[ -n $bundle ]]; then
+    say "daso: installed; try $folder/bin/daso doctor. The folder can be moved, also to other machines."
+    return
+  fi
   say "daso: installed; try $folder/bin/daso doctor. It uses the PyTorch that it was built with:" \
     "$(sed -n 1p "$root/build/setup")"
 }
@@ -76,4 +88,20 @@ install_to() {
   fi
   build_program
   stage "[install] $1" install "$cmake" --install build/release --prefix "$1"
+  if [[ -n $2 ]]; then stage "[install] libraries" bundle bundle "$1"; fi
+}
+
+# bundle PREFIX: copies the libraries that the program needs, LibTorch above all, to where it looks
+# for them first; not those of the C library, which belong to the system.
+bundle() {
+  local lib file
+  lib=$(dirname "$(find "$1" -name libdaso.so -print -quit)")
+  rm -rf "$lib/bundled"
+  mkdir "$lib/bundled"
+  ldd "$1/bin/daso" | awk '$3 ~ "^/" { print $3 }' | while read -r file; do
+    case ${file##*/} in
+      libdaso.so | libc.so.* | libm.so.* | libdl.so.* | libpthread.so.* | librt.so.* | libutil.so.*) ;;
+      *) cp -Lv -- "$file" "$lib/bundled/" ;;
+    esac
+  done
 }
