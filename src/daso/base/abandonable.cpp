@@ -1,18 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daso/base/abandonable.h"
 
-#include <pthread.h>
-
 #include <condition_variable>
 #include <exception>
 #include <utility>
 
+#include "daso/base/thread_name.h"
+
 namespace daso {
-namespace {
-
-constexpr std::size_t kLongestName = 15;
-
-}  // namespace
 
 struct Abandonable::Call {
   std::string what;
@@ -54,7 +49,7 @@ struct Abandonable::Shared {
 
 Abandonable::Abandonable(const std::string& thread_name)
     : shared_(std::make_shared<Shared>()), thread_([shared = shared_] { shared->serve(); }) {
-  ::pthread_setname_np(thread_.native_handle(), thread_name.substr(0, kLongestName).c_str());
+  name_thread(thread_.native_handle(), thread_name);
 }
 
 Abandonable::~Abandonable() {

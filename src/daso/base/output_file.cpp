@@ -32,7 +32,7 @@ fs::path folder_of(const fs::path& path) {
   return path.has_parent_path() ? path.parent_path() : ".";
 }
 
-std::optional<struct stat> status_of(const fs::path& path) {
+std::optional<struct stat> stat_of(const fs::path& path) {
   struct stat status {};
   if (::stat(path.c_str(), &status) != 0) return std::nullopt;
   return status;
@@ -79,7 +79,7 @@ bool is_link(const fs::path& path) {
 
 OutputFile::OutputFile(fs::path path, Seconds reader_limit)
     : path_(std::move(path)), target_(followed(path_)) {
-  const std::optional<struct stat> before = status_of(path_);
+  const std::optional<struct stat> before = stat_of(path_);
   require(before || !is_link(path_),
           "{}: is a link to {}, which is not there; remove the link, or name the file to write",
           path_.string(), target_.string());

@@ -1,22 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daso/base/worker.h"
 
-#include <pthread.h>
-
 #include <utility>
 
 #include "daso/base/seconds.h"
+#include "daso/base/thread_name.h"
 
 namespace daso {
-namespace {
-
-constexpr std::size_t kLongestName = 15;
-
-}  // namespace
 
 Worker::Worker(const std::string& name)
     : thread_([this](const std::stop_token& stop) { work(stop); }) {
-  ::pthread_setname_np(thread_.native_handle(), name.substr(0, kLongestName).c_str());
+  name_thread(thread_.native_handle(), name);
 }
 
 Worker::~Worker() = default;  // the thread is asked to stop when nothing is left, and joined

@@ -9,7 +9,7 @@
 namespace daso {
 namespace {
 
-constexpr Seconds kBetweenLooks{0.001};
+constexpr Seconds kBetweenTries{0.001};
 
 // How the ranks of a node find out, over the store, whether they can share memory.
 class Handshake {
@@ -66,7 +66,7 @@ class Handshake {
         throw_failure(call, plan_.guard.lookout->ring(
                                 fmt::format("not done within {} s", plan_.limit.count())));
       }
-      std::this_thread::sleep_for(kBetweenLooks);
+      std::this_thread::sleep_for(kBetweenTries);
     }
   }
 

@@ -15,7 +15,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr Seconds kBetweenLooks{0.01};
+constexpr Seconds kBetweenReads{0.01};
 constexpr const char* kNoToken = "none";
 constexpr const char* kHeard = "heard";  // how many ranks know why nobody joins
 
@@ -25,7 +25,7 @@ std::optional<std::string> await(const Store& table, const std::string& key,
   while (true) {
     if (auto value = table.find(key)) return value;
     if (deadline.passed() || (alarm != nullptr && alarm->raised())) return std::nullopt;
-    std::this_thread::sleep_for(kBetweenLooks);
+    std::this_thread::sleep_for(kBetweenReads);
   }
 }
 
@@ -77,7 +77,7 @@ std::string difference(const json& ours, const json& theirs) {
   const Failure told = lookout.spread(std::move(failure));
   const Deadline deadline(Lookout::kRollCall);
   while (root.add(kHeard, 0) < ranks - 1 && !deadline.passed()) {
-    std::this_thread::sleep_for(kBetweenLooks);
+    std::this_thread::sleep_for(kBetweenReads);
   }
   throw_failure(told);
 }

@@ -22,7 +22,7 @@
 namespace daso {
 namespace {
 
-constexpr Seconds kBetweenLooks{0.005};
+constexpr Seconds kBetweenCalls{0.005};
 constexpr Seconds kForDoors{1};  // to find out which ranks cannot reach each other
 
 // How many operations each group has begun, read by the lookout's thread.
@@ -362,7 +362,7 @@ void World::leave() {
   try {
     while (table.add("left", 0) < size()) {
       if (deadline.passed() || body_->guard.alarm->raised()) return;
-      std::this_thread::sleep_for(kBetweenLooks);
+      std::this_thread::sleep_for(kBetweenCalls);
     }
   } catch (const PeerError&) {
     // Its host goes only when it has seen everybody leave.

@@ -18,13 +18,13 @@ void check(const EvaluationOptions& options) {
 }
 
 // Makes the batches. A thread that hangs while it reads keeps it alive.
-class Maker {
+class Reader {
  public:
-  Maker(std::int64_t size, const EvaluationOptions& options)
+  Reader(std::int64_t size, const EvaluationOptions& options)
       : batch_size_(options.batch_size),
         begin_(size * options.rank / options.ranks),
         end_(size * (options.rank + 1) / options.ranks) {}
-  virtual ~Maker() = default;
+  virtual ~Reader() = default;
 
   std::int64_t batches() const { return (end_ - begin_ + batch_size_ - 1) / batch_size_; }
 
@@ -41,10 +41,10 @@ class Maker {
   const std::int64_t end_;
 };
 
-class DatasetMaker final : public Maker {
+class DatasetReader final : public Reader {
  public:
-  DatasetMaker(std::shared_ptr<const Dataset> dataset, const EvaluationOptions& options)
-      : Maker(dataset->size(), options),
+  DatasetReader(std::shared_ptr<const Dataset> dataset, const EvaluationOptions& options)
+      : Reader(dataset->size(), options),
         dataset_(std::move(dataset)),
         normalisation_(completed(options.normalisation, dataset_->shape())),
         pool_(dataset_->shape()) {}
@@ -62,10 +62,10 @@ class DatasetMaker final : public Maker {
   BatchPool pool_;
 };
 
-class ExamplesMaker final : public Maker {
+class ExamplesReader final : public Reader {
  public:
-  ExamplesMaker(std::shared_ptr<const Examples> examples, const EvaluationOptions& options)
-      : Maker(examples->size(), options), examples_(std::move(examples)) {}
+  ExamplesReader(std::shared_ptr<const Examples> examples, const EvaluationOptions& options)
+      : Reader(examples->size(), options), examples_(std::move(examples)) {}
 
  private:
   Batch read(std::int64_t first, std::int64_t end, const std::atomic<bool>& /*one read*/) override {
@@ -78,7 +78,7 @@ class ExamplesMaker final : public Maker {
 };
 
 template <typename Made, typename Data>
-std::shared_ptr<Maker> make_maker(std::shared_ptr<const Data> data,
+std::shared_ptr<Reader> make_reader(std::shared_ptr<const Data> data,
                                   const EvaluationOptions& options) {
   check(options);
   return std::make_shared<Made>(std::move(data), options);
@@ -87,35 +87,35 @@ std::shared_ptr<Maker> make_maker(std::shared_ptr<const Data> data,
 }  // namespace
 
 struct EvaluationLoader::Body {
-  Body(std::shared_ptr<Maker> made, const EvaluationOptions& options)
-      : maker(std::move(made)),
+  Body(std::shared_ptr<Reader> made, const EvaluationOptions& options)
+      : reader(std::move(made)),
         prefetcher(PrefetchOptions{.threads = options.threads, .limit = options.limit}) {}
 
-  const std::shared_ptr<Maker> maker;
+  const std::shared_ptr<Reader> reader;
   Prefetcher prefetcher;
 };
 
 EvaluationLoader::EvaluationLoader(std::shared_ptr<const Dataset> dataset,
                                    const EvaluationOptions& options)
     : body_(
-          std::make_unique<Body>(make_maker<DatasetMaker>(std::move(dataset), options), options)) {}
+          std::make_unique<Body>(make_reader<DatasetReader>(std::move(dataset), options), options)) {}
 
 EvaluationLoader::EvaluationLoader(std::shared_ptr<const Examples> examples,
                                    const EvaluationOptions& options)
-    : body_(std::make_unique<Body>(make_maker<ExamplesMaker>(std::move(examples), options),
+    : body_(std::make_unique<Body>(make_reader<ExamplesReader>(std::move(examples), options),
                                    options)) {}
 
 EvaluationLoader::~EvaluationLoader() = default;
 
-std::int64_t EvaluationLoader::batches() const { return body_->maker->batches(); }
+std::int64_t EvaluationLoader::batches() const { return body_->reader->batches(); }
 
 void EvaluationLoader::start() {
   body_->prefetcher.start(
       {.name = "the test part",
        .first = 0,
        .end = batches(),
-       .make = [maker = body_->maker](std::int64_t number, const std::atomic<bool>& abandoned) {
-         return maker->make(number, abandoned);
+       .make = [reader = body_->reader](std::int64_t number, const std::atomic<bool>& abandoned) {
+         return reader->make(number, abandoned);
        }});
 }
 

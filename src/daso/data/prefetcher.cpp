@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daso/data/prefetcher.h"
 
-#include <pthread.h>
-
 #include <algorithm>
 #include <condition_variable>
 #include <exception>
@@ -13,6 +11,7 @@
 #include <vector>
 
 #include "daso/base/error.h"
+#include "daso/base/thread_name.h"
 
 namespace daso {
 namespace {
@@ -106,7 +105,7 @@ struct Prefetcher::Body {
 
   void add_thread() {
     threads.emplace_back([mine = shared] { mine->work(); });
-    ::pthread_setname_np(threads.back().native_handle(), "daso loader");
+    name_thread(threads.back().native_handle(), "daso loader");
     const std::lock_guard lock(shared->mutex);
     ++shared->alive;
   }
