@@ -24,9 +24,8 @@ namespace {
 
 using namespace bench;
 
-using json = nlohmann::ordered_json;
+using nlohmann::ordered_json;
 
-constexpr Shape kShape{.nodes = 2, .ranks_per_node = 2};
 constexpr int kWarmup = 2;
 // Without --iterations there are as many as fit into this time.
 constexpr double kMeasuredSeconds = 0.3;
@@ -141,7 +140,7 @@ class Bench {
   Buffers buffers_;
 };
 
-json json_of(const Measurement& one) {
+ordered_json json_of(const Measurement& one) {
   return {
       {"operation", one.operation},           {"bytes", one.bytes},
       {"iterations", one.iterations},         {"seconds", one.seconds.largest},
@@ -180,7 +179,7 @@ int measure_all(World& world, const BenchCommOptions& options) {
                       world.topology().nodes(), world.backend(), options.type));
     print(table.header());
   }
-  json results = json::array();
+  ordered_json results = ordered_json::array();
   bool verified = true;
   for (const std::string& name : options.operations) {
     for (const std::int64_t bytes : options.sizes) {
@@ -191,13 +190,13 @@ int measure_all(World& world, const BenchCommOptions& options) {
     }
   }
   if (world.rank() == 0 && options.json) {
-    const json report = {{"command", "bench comm"},
-                         {"backend", world.backend()},
-                         {"nodes", world.topology().nodes()},
-                         {"ranks", world.size()},
-                         {"dtype", options.type},
-                         {"results", results},
-                         {"verified", verified}};
+    const ordered_json report = {{"command", "bench comm"},
+                                 {"backend", world.backend()},
+                                 {"nodes", world.topology().nodes()},
+                                 {"ranks", world.size()},
+                                 {"dtype", options.type},
+                                 {"results", results},
+                                 {"verified", verified}};
     print(report.dump(2));
   }
   if (world.rank() == 0 && !verified) {
@@ -214,8 +213,8 @@ int act(const BenchCommOptions& options, const Invocation& invocation) {
       {"dtype", options.type},
       {"iterations", options.iterations ? std::to_string(*options.iterations) : "by time"},
       {"warmup", std::to_string(options.warmup)}};
-  return on_ranks({"bench comm", options.launch, kShape, configuration}, invocation.arguments,
-                  [&](World& world) { return measure_all(world, options); });
+  return on_ranks({"bench comm", options.launch, kSmallCluster, configuration},
+                  invocation.arguments, [&](World& world) { return measure_all(world, options); });
 }
 
 }  // namespace
@@ -242,7 +241,7 @@ Command add_bench_comm(CLI::App& parent) {
     options->warmup = parse_count("--warmup", text, 0);
   })->default_str(std::to_string(kWarmup));
   app->add_flag("--json", options->json, "Print one JSON object");
-  add_launch_flags(*app, options->launch, kShape);
+  add_launch_flags(*app, options->launch, kSmallCluster);
   add_world_flags(*app, options->launch);
   app->footer("docs/measuring.md defines every number.");
   return {app, [options](const Invocation& invocation) { return act(*options, invocation); }};

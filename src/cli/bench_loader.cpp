@@ -24,7 +24,7 @@ namespace {
 
 using namespace bench;
 
-using json = nlohmann::ordered_json;
+using nlohmann::ordered_json;
 
 constexpr int kRounds = 15;  // short ones: a moment that others disturb costs one of many
 constexpr int kBatch = 16;
@@ -161,7 +161,7 @@ void print_table(const Results& results) {
   fmt::print("\nloader / libraries: {:.3f}\n", results.ratio);
 }
 
-json json_of(const Result& result) {
+ordered_json json_of(const Result& result) {
   return {{"what", result.name},
           {"images_per_second", result.images_per_second},
           {"megabytes_per_second", result.megabytes_per_second}};
@@ -174,7 +174,7 @@ int act(const BenchLoaderOptions& options) {
   validate(shard_options(*data));
   const Results results = measure(data, *images, options);
   if (options.json) {
-    const json report = {
+    const ordered_json report = {
         {"command", "bench loader"},
         {"data", options.data},
         {"images", data->size()},
@@ -182,7 +182,7 @@ int act(const BenchLoaderOptions& options) {
         {"threads", options.threads},
         {"rounds", kRounds},
         {"seconds", options.seconds.count()},
-        {"results", json::array({json_of(results.libraries), json_of(results.loader)})},
+        {"results", ordered_json::array({json_of(results.libraries), json_of(results.loader)})},
         {"ratio", results.ratio}};
     fmt::print("{}\n", report.dump(2));
     return kExitOk;

@@ -24,7 +24,7 @@ namespace {
 
 using namespace bench;
 
-using json = nlohmann::ordered_json;
+using nlohmann::ordered_json;
 
 struct BenchMergeOptions {
   int parameters = 25'600'000;  // as many as ResNet-50 has
@@ -72,7 +72,7 @@ struct Model {
 };
 
 // One kernel: what it must read and write at least, and how fast it was.
-struct Candidate {
+struct MergeCandidate {
   std::string name;
   std::size_t bytes = 0;
   std::function<void()> run;
@@ -82,7 +82,7 @@ struct Candidate {
   double share() const { return copy_seconds / seconds; }
 };
 
-std::vector<Candidate> candidates_of(Model& model, const std::string& rule) {
+std::vector<MergeCandidate> candidates_of(Model& model, const std::string& rule) {
   const std::size_t floats = model.parameters.size() * sizeof(float);
   const std::size_t encoded = model.own.size();
   const Merge merge{model.wire, model.own, model.back, model.parameters, model.anchor};
@@ -94,7 +94,7 @@ std::vector<Candidate> candidates_of(Model& model, const std::string& rule) {
     const SgdStep step{.learning_rate = 1e-6F, .momentum = 0.9F, .weight_decay = 1e-4F};
     sgd_update(step, model.gradients, model.parameters, model.velocity);
   };
-  std::vector<Candidate> all;
+  std::vector<MergeCandidate> all;
   // Reads parameters and anchor.
   all.push_back({"encode", 2 * floats + encoded, [&model] { model.encode_own(); }});
   // Reads both encoded forms; reads and writes parameters and anchor.
@@ -109,12 +109,12 @@ std::vector<Candidate> candidates_of(Model& model, const std::string& rule) {
 }
 
 // Copies and kernels take turns, so that all see the same state of the machine.
-void measure(std::vector<Candidate>& candidates, int iterations) {
+void measure(std::vector<MergeCandidate>& candidates, int iterations) {
   std::size_t most = 0;
-  for (const Candidate& one : candidates) most = std::max(most, one.bytes);
+  for (const MergeCandidate& one : candidates) most = std::max(most, one.bytes);
   CopySpeed copy(most);
   for (int i = 0; i < iterations; ++i) {
-    for (Candidate& one : candidates) {
+    for (MergeCandidate& one : candidates) {
       one.copy_seconds = std::min(one.copy_seconds, copy.seconds(one.bytes));
       const auto start = Clock::now();
       one.run();
@@ -123,7 +123,7 @@ void measure(std::vector<Candidate>& candidates, int iterations) {
   }
 }
 
-void print_table(const std::vector<Candidate>& candidates) {
+void print_table(const std::vector<MergeCandidate>& candidates) {
   const Table table({{"kernel", 8, /*left=*/true},
                      {"bytes", 10},
                      {"time", 10},
@@ -131,7 +131,7 @@ void print_table(const std::vector<Candidate>& candidates) {
                      {"copy GB/s", 9},
                      {"share", 6}});
   fmt::print("{}\n", table.header());
-  for (const Candidate& one : candidates) {
+  for (const MergeCandidate& one : candidates) {
     const auto bytes = static_cast<double>(one.bytes);
     fmt::print("{}\n", table.row({one.name, std::to_string(one.bytes), format_seconds(one.seconds),
                                   format_gigabytes(bytes / one.seconds),
@@ -140,9 +140,9 @@ void print_table(const std::vector<Candidate>& candidates) {
   }
 }
 
-json json_of(const std::vector<Candidate>& candidates) {
-  json all = json::array();
-  for (const Candidate& one : candidates) {
+ordered_json json_of(const std::vector<MergeCandidate>& candidates) {
+  ordered_json all = ordered_json::array();
+  for (const MergeCandidate& one : candidates) {
     all.push_back({{"kernel", one.name},
                    {"bytes", one.bytes},
                    {"seconds", one.seconds},
@@ -157,7 +157,7 @@ int act(const BenchMergeOptions& options) {
   const auto asked = static_cast<std::size_t>(options.parameters);
   const std::size_t elements = (asked + kBlockElements - 1) / kBlockElements * kBlockElements;
   Model model(find_wire(options.wire).value(), elements);
-  std::vector<Candidate> candidates = candidates_of(model, options.merge);
+  std::vector<MergeCandidate> candidates = candidates_of(model, options.merge);
   measure(candidates, options.iterations);
   const std::string_view set = name_of(best_instruction_set());
   if (!options.json) {
@@ -166,10 +166,10 @@ int act(const BenchMergeOptions& options) {
     print_table(candidates);
     return kExitOk;
   }
-  const json report = {{"command", "bench merge"},      {"parameters", elements},
-                       {"wire", options.wire},          {"merge", options.merge},
-                       {"instruction_set", set},        {"iterations", options.iterations},
-                       {"results", json_of(candidates)}};
+  const ordered_json report = {{"command", "bench merge"},      {"parameters", elements},
+                               {"wire", options.wire},          {"merge", options.merge},
+                               {"instruction_set", set},        {"iterations", options.iterations},
+                               {"results", json_of(candidates)}};
   fmt::print("{}\n", report.dump(2));
   return kExitOk;
 }

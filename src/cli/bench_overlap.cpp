@@ -25,11 +25,10 @@ namespace {
 
 using namespace bench;
 
-using json = nlohmann::ordered_json;
+using nlohmann::ordered_json;
 
-constexpr Shape kShape{.nodes = 2, .ranks_per_node = 2};
 constexpr int kFewestRounds = 7;
-constexpr int kWarmup = 2;
+constexpr int kWarmupRounds = 2;
 constexpr double kBusyFactor = 2;  // the caller is busy for so many times the time alone
 
 struct BenchOverlapOptions {
@@ -85,7 +84,7 @@ class OverlapBench {
   OverlapResult measure() {
     std::vector<Caller> callers;
     for (const std::string& name : options_.callers) callers.push_back(caller_of(name));
-    for (int i = 0; i < kWarmup; ++i) blocked(nullptr, Seconds(0));
+    for (int i = 0; i < kWarmupRounds; ++i) blocked(nullptr, Seconds(0));
     std::vector<double> alone;
     std::vector<std::vector<double>> blocked_beside(callers.size());
     for (int i = 0; i < options_.iterations; ++i) {
@@ -142,23 +141,23 @@ class OverlapBench {
 
 void print_json(const World& world, const BenchOverlapOptions& options,
                 const OverlapResult& result) {
-  json callers = json::array();
+  ordered_json callers = ordered_json::array();
   for (const CallerResult& one : result.callers) {
     callers.push_back({{"caller", one.caller},
                        {"overlap", one.overlap.smallest},
                        {"overlap_mean", one.overlap.mean},
                        {"seconds_blocked", one.seconds_blocked.largest}});
   }
-  const json report = {{"command", "bench overlap"},
-                       {"backend", world.backend()},
-                       {"nodes", world.topology().nodes()},
-                       {"ranks", world.size()},
-                       {"bytes", options.bytes},
-                       {"iterations", options.iterations},
-                       {"seconds_alone", result.seconds_alone.largest},
-                       {"overlap", result.callers.front().overlap.smallest},
-                       {"callers", callers},
-                       {"verified", result.verified}};
+  const ordered_json report = {{"command", "bench overlap"},
+                               {"backend", world.backend()},
+                               {"nodes", world.topology().nodes()},
+                               {"ranks", world.size()},
+                               {"bytes", options.bytes},
+                               {"iterations", options.iterations},
+                               {"seconds_alone", result.seconds_alone.largest},
+                               {"overlap", result.callers.front().overlap.smallest},
+                               {"callers", callers},
+                               {"verified", result.verified}};
   fmt::print("{}\n", report.dump(2));
 }
 
@@ -198,8 +197,8 @@ int act(const BenchOverlapOptions& options, const Invocation& invocation) {
   const Configuration configuration = {{"sizes", format_bytes(options.bytes)},
                                        {"caller", join(options.callers, ",")},
                                        {"iterations", std::to_string(options.iterations)}};
-  return on_ranks({"bench overlap", options.launch, kShape, configuration}, invocation.arguments,
-                  [&](World& world) { return measure(world, options); });
+  return on_ranks({"bench overlap", options.launch, kSmallCluster, configuration},
+                  invocation.arguments, [&](World& world) { return measure(world, options); });
 }
 
 }  // namespace
@@ -221,7 +220,7 @@ Command add_bench_overlap(CLI::App& parent) {
     options->iterations = parse_count("--iterations", text, kFewestRounds);
   })->default_str(std::to_string(options->iterations));
   app->add_flag("--json", options->json, "Print one JSON object");
-  add_launch_flags(*app, options->launch, kShape);
+  add_launch_flags(*app, options->launch, kSmallCluster);
   add_world_flags(*app, options->launch);
   app->footer("docs/measuring.md defines every number.");
   return {app, [options](const Invocation& invocation) { return act(*options, invocation); }};

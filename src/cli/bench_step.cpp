@@ -24,11 +24,10 @@ namespace {
 
 using namespace bench;
 
-using json = nlohmann::ordered_json;
+using nlohmann::ordered_json;
 
-constexpr Shape kShape{.nodes = 2, .ranks_per_node = 2};
 constexpr double kLearningRate = 1e-3;
-constexpr double kMegabyte = 1 << 20;
+constexpr double kMebibyte = 1 << 20;
 constexpr double kLongestMs = 3'600'000;  // an hour; more is a mistake
 constexpr std::int64_t kMostSteps = 100'000'000;
 // Settings of a run that this command has, too.
@@ -125,22 +124,22 @@ void print_json(const World& world, const BenchStepOptions& options, const StepJ
   const Cadence& cadence = job.strategy.schedule.cadence;
   const ExchangeOptions& exchange = job.strategy.exchange;
   const auto bucket_bytes = static_cast<double>(job.strategy.bucket_elements * 4);
-  json report = {{"command", "bench step"},
-                 {"strategy", options.run.strategy},
-                 {"backend", world.backend()},
-                 {"nodes", world.topology().nodes()},
-                 {"ranks", world.size()},
-                 {"layers", options.model.layers},
-                 {"parameters", options.model.parameters},
-                 {"skip", cadence.skip},
-                 {"wait", cadence.wait},
-                 {"wire", name_of(exchange.wire)},
-                 {"exchange", name_of(exchange.kind)},
-                 {"merge", name_of(exchange.merge)},
-                 {"bucket_mb", bucket_bytes / kMegabyte},
-                 {"warmup_steps", job.warmup_steps},
-                 {"steps", job.steps},
-                 {"steps_asked", options.steps}};
+  ordered_json report = {{"command", "bench step"},
+                         {"strategy", options.run.strategy},
+                         {"backend", world.backend()},
+                         {"nodes", world.topology().nodes()},
+                         {"ranks", world.size()},
+                         {"layers", options.model.layers},
+                         {"parameters", options.model.parameters},
+                         {"skip", cadence.skip},
+                         {"wait", cadence.wait},
+                         {"wire", name_of(exchange.wire)},
+                         {"exchange", name_of(exchange.kind)},
+                         {"merge", name_of(exchange.merge)},
+                         {"bucket_mb", bucket_bytes / kMebibyte},
+                         {"warmup_steps", job.warmup_steps},
+                         {"steps", job.steps},
+                         {"steps_asked", options.steps}};
   if (options.batches) report["batches"] = *options.batches;
   if (options.pace.noise > 0) report["noise"] = options.pace.noise;
   if (options.pace.stall_chance > 0) {
@@ -211,8 +210,8 @@ int act(const BenchStepOptions& options, const Invocation& invocation) {
   for (const char* name : kOfTheRun) {
     configuration.emplace_back(name, setting(name).print(options.run).value_or(""));
   }
-  return on_ranks({"bench step", options.launch, kShape, configuration}, invocation.arguments,
-                  [&](World& world) { return measure(world, options); });
+  return on_ranks({"bench step", options.launch, kSmallCluster, configuration},
+                  invocation.arguments, [&](World& world) { return measure(world, options); });
 }
 
 Seconds parse_milliseconds(const std::string& flag, const std::string& text) {
@@ -223,10 +222,9 @@ Seconds parse_milliseconds(const std::string& flag, const std::string& text) {
 }
 
 double parse_noise(const std::string& flag, const std::string& text) {
-  constexpr double kMost = 100;
+  constexpr double kAll = 100;
   const double value = parse_number(flag, text);
-  require(value >= 0 && value <= kMost, "{} takes a share from 0 to {}, got '{}'", flag, kMost,
-          text);
+  require(value >= 0 && value <= kAll, "{} takes a share from 0 to {}, got '{}'", flag, kAll, text);
   return value;
 }
 
@@ -284,7 +282,7 @@ Command add_bench_step(CLI::App& parent) {
   add_work_flags(*app, *options);
   add_pace_flags(*app, options->pace);
   app->add_flag("--json", options->json, "Print one JSON object");
-  add_launch_flags(*app, options->launch, kShape);
+  add_launch_flags(*app, options->launch, kSmallCluster);
   add_world_flags(*app, options->launch);
   app->footer("docs/measuring.md defines every number.");
   return {app, [options](const Invocation& invocation) { return act(*options, invocation); }};

@@ -18,8 +18,6 @@
 namespace daso::cli {
 namespace {
 
-constexpr Shape kShape{.nodes = 2, .ranks_per_node = 2};
-
 struct CompareCommand {
   LaunchFlags launch;
   CompareOptions compare;
@@ -79,7 +77,7 @@ int act(CLI::App& app, CompareCommand& command, const Invocation& invocation) {
   configuration.emplace_back("strategies", command.strategies);
   configuration.emplace_back("seeds", fmt::format("{}", command.compare.seeds));
   if (command.compare.job.precision == Precision::kBf16) cap_instruction_sets();
-  return on_ranks({"compare", command.launch, kShape, configuration}, invocation.arguments,
+  return on_ranks({"compare", command.launch, kSmallCluster, configuration}, invocation.arguments,
                   [&](World& world) { return compare(world, command); });
 }
 
@@ -102,7 +100,7 @@ Command add_compare(CLI::App& parent) {
   add_job_flags(*app, command->compare.job);
   app->add_option("--csv", command->csv, "Also write the rows to this file")->type_name("FILE");
   app->add_flag("--json", command->json, "Print the rows alone, as JSON");
-  add_launch_flags(*app, command->launch, kShape);
+  add_launch_flags(*app, command->launch, kSmallCluster);
   add_world_flags(*app, command->launch);
   app->footer("docs/comparing.md tells more.");
   return {app,

@@ -11,7 +11,7 @@
 namespace daso::cli {
 namespace {
 
-using json = nlohmann::ordered_json;
+using nlohmann::ordered_json;
 
 std::string plus_minus(const Figure& figure, int digits, bool several) {
   return several ? fmt::format("{:.{}f} ± {:.{}f}", figure.mean, digits, figure.deviation, digits)
@@ -23,17 +23,20 @@ std::string text_of(const Difference& difference) {
                            : fmt::format("{:+.4f}", difference.mean);
 }
 
-json or_null(const std::optional<double>& number) { return number ? json(*number) : json(); }
+ordered_json or_null(const std::optional<double>& number) {
+  return number ? ordered_json(*number) : ordered_json();
+}
 
-void put(json& row, const std::string& name, const Figure& figure, const Difference& difference) {
+void put(ordered_json& row, const std::string& name, const Figure& figure,
+         const Difference& difference) {
   row[name] = figure.mean;
   row[name + "_deviation"] = figure.deviation;
   row[name + "_difference"] = difference.mean;
   row[name + "_difference_margin"] = or_null(difference.margin);
 }
 
-json json_of(const CompareRow& row) {
-  json one = {{"strategy", row.label}};
+ordered_json json_of(const CompareRow& row) {
+  ordered_json one = {{"strategy", row.label}};
   put(one, "seconds", row.seconds, row.seconds_difference);
   one["node_seconds"] = row.node_seconds;
   one["wait_seconds"] = row.wait_seconds;
@@ -43,13 +46,13 @@ json json_of(const CompareRow& row) {
   put(one, "test_accuracy", row.test_accuracy, row.test_accuracy_difference);
   one["seconds_to_target"] = or_null(row.seconds_to_target);
   one["seeds"] = row.runs.size();
-  one["runs"] = json::array();
+  one["runs"] = ordered_json::array();
   for (const std::filesystem::path& run : row.runs) one["runs"].push_back(run.string());
   return one;
 }
 
 // As RFC 4180 has it.
-std::string csv_cell(const json& value) {
+std::string csv_cell(const ordered_json& value) {
   if (value.is_null()) return "";
   if (!value.is_string()) return value.dump();
   return "\"" + join(split(value.get<std::string>(), '"'), "\"\"") + "\"";
@@ -97,15 +100,15 @@ std::string table_text(const std::vector<CompareRow>& rows, bool target) {
 }
 
 std::string json_text(const std::vector<CompareRow>& rows) {
-  json list = json::array();
+  ordered_json list = ordered_json::array();
   for (const CompareRow& row : rows) list.push_back(json_of(row));
-  return json{{"rows", list}}.dump(2) + "\n";
+  return ordered_json{{"rows", list}}.dump(2) + "\n";
 }
 
 std::string csv_text(const std::vector<CompareRow>& rows) {
   std::string text;
   for (const CompareRow& row : rows) {
-    json one = json_of(row);
+    ordered_json one = json_of(row);
     one.erase("runs");
     std::vector<std::string> names;
     std::vector<std::string> cells;

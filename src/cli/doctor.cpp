@@ -22,10 +22,8 @@ namespace {
 
 using namespace bench;
 
-using json = nlohmann::ordered_json;
+using nlohmann::ordered_json;
 using Rows = std::vector<std::pair<std::string, std::string>>;
-
-constexpr Shape kShape{.nodes = 1, .ranks_per_node = 1};
 
 struct DoctorOptions {
   LaunchFlags launch;
@@ -39,7 +37,7 @@ std::string gibibytes(std::int64_t bytes) {
 // One part of the report, in both forms.
 struct Part {
   std::string key;
-  json as_json;
+  ordered_json as_json;
   std::string as_text;
 };
 
@@ -49,14 +47,14 @@ Part versions_part() {
     if (backend.name == "mpi")
       rows.emplace_back("mpi", backend.available ? backend.detail : "none");
   }
-  json object = json::object();
+  ordered_json object = ordered_json::object();
   for (const auto& [name, version] : rows) object[name] = version;
   return {"versions", object, section("Versions", rows)};
 }
 
 Part backends_part() {
   Rows rows;
-  json list = json::array();
+  ordered_json list = ordered_json::array();
   for (const BackendStatus& backend : backends()) {
     list.push_back(
         {{"name", backend.name}, {"available", backend.available}, {"detail", backend.detail}});
@@ -103,9 +101,9 @@ Part gpus_part() {
 
 Part network_part() {
   Rows rows;
-  json list = json::array();
+  ordered_json list = ordered_json::array();
   for (const NetworkDevice& device : network_devices()) {
-    json one = {{"name", device.name}, {"address", device.address}, {"up", device.up}};
+    ordered_json one = {{"name", device.name}, {"address", device.address}, {"up", device.up}};
     one["megabits_per_second"] = nullptr;
     std::string text = fmt::format("{:<4}  {}", device.up ? "up" : "down",
                                    device.address.empty() ? "no address" : device.address);
@@ -125,7 +123,7 @@ Part topology_part(const World& world, const std::string& launcher) {
                {"nodes", std::to_string(topology.nodes())},
                {"started by", launcher},
                {"backend", world.backend()}};
-  json nodes = json::array();
+  ordered_json nodes = ordered_json::array();
   for (int node = 0; node < topology.nodes(); ++node) {
     const std::vector<int>& ranks = topology.ranks_of(node);
     const std::string& host = world.host_of(ranks.front());
@@ -143,7 +141,7 @@ Part topology_part(const World& world, const std::string& launcher) {
 
 Part packages_part() {
   Rows rows;
-  json list = json::array();
+  ordered_json list = ordered_json::array();
   std::vector<std::string> names;
   for (const MissingPackage& package : missing_packages()) {
     list.push_back({{"package", package.name}, {"purpose", package.purpose}});
@@ -161,7 +159,7 @@ Part packages_part() {
 Part pairs_part(const World& world, const std::vector<PairResult>& results) {
   const Topology& topology = world.topology();
   Rows rows;
-  json list = json::array();
+  ordered_json list = ordered_json::array();
   for (const PairResult& pair : results) {
     const std::string& first = topology.name_of(pair.first_node);
     const std::string& second = topology.name_of(pair.second_node);
@@ -197,7 +195,7 @@ class Report {
 
  private:
   bool as_json_;
-  json object_ = {{"command", "doctor"}};
+  ordered_json object_ = {{"command", "doctor"}};
 };
 
 void add_machine(Report& report) {
@@ -236,12 +234,12 @@ Command add_doctor(CLI::App& parent) {
   CLI::App* app = parent.add_subcommand("doctor", "What is here, and does it work");
   const auto options = std::make_shared<DoctorOptions>();
   app->add_flag("--json", options->json, "Print one JSON object");
-  add_launch_flags(*app, options->launch, kShape);
+  add_launch_flags(*app, options->launch, kOneRank);
   add_world_flags(*app, options->launch);
   app->footer("With several ranks it also tries the network between every pair of nodes.");
   return {app, [options](const Invocation& invocation) {
             cap_instruction_sets();
-            return on_ranks({"doctor", options->launch, kShape, {}}, invocation.arguments,
+            return on_ranks({"doctor", options->launch, kOneRank, {}}, invocation.arguments,
                             [&](World& world) { return examine(world, *options); });
           }};
 }

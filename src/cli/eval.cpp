@@ -24,8 +24,8 @@ namespace {
 
 using namespace bench;
 
-constexpr Shape kShape{.nodes = 1, .ranks_per_node = 2};
-constexpr int kBatch = 256;
+constexpr Shape kEvalShape{.nodes = 1, .ranks_per_node = 2};
+constexpr int kEvalBatch = 256;
 
 struct EvalOptions {
   LaunchFlags launch;
@@ -132,7 +132,7 @@ int evaluate_on(World& world, const EvalOptions& options) {
   const auto network = network_of(saved);
   const Datasets data = open_data(options.data, {.skip_bad_images = options.skip_bad_images});
   check_fit(options.run, saved.input, options.data, *data.test);
-  EvaluationLoader own_part(data.test, {.batch_size = kBatch,
+  EvaluationLoader own_part(data.test, {.batch_size = kEvalBatch,
                                         .rank = world.rank(),
                                         .ranks = world.size(),
                                         .threads = options.loader_threads,
@@ -165,14 +165,14 @@ Command add_eval(CLI::App& parent) {
              options->loader_threads, 1, kMostThreads)
       ->default_str(std::to_string(options->loader_threads));
   app->add_flag("--json", options->json, "Print one JSON object");
-  add_launch_flags(*app, options->launch, kShape);
+  add_launch_flags(*app, options->launch, kEvalShape);
   add_world_flags(*app, options->launch);
   app->footer("docs/training.md tells more.");
   return {app, [options](const Invocation& invocation) {
             if (options->data.empty()) options->data = own_data(options->run);
             return on_ranks({"eval",
                              options->launch,
-                             kShape,
+                             kEvalShape,
                              {{"run", options->run},
                               {"data", options->data},
                               {"best", options->choice.best ? "true" : "false"},

@@ -50,6 +50,10 @@ class Flags {
   CLI::App& app_;
 };
 
+// How many ranks a command starts where no flag tells: those of a small cluster, or one.
+inline constexpr Shape kSmallCluster{.nodes = 2, .ranks_per_node = 2};
+inline constexpr Shape kOneRank{.nodes = 1, .ranks_per_node = 1};
+
 // Both fill `flags` while the app parses. The second kind concerns only a world that daso itself
 // joins; a program that is merely started has its own.
 void add_launch_flags(CLI::App& app, LaunchFlags& flags, Shape shape);

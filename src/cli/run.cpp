@@ -10,13 +10,11 @@
 namespace daso::cli {
 namespace {
 
-constexpr Shape kShape{.nodes = 1, .ranks_per_node = 1};
-
 int act(const LaunchFlags& flags, const Invocation& invocation) {
   require(!invocation.program.empty(),
           "run needs a program after --, like: daso run --nodes 2 -- PROGRAM ARGS");
-  if (starts_hosts(flags)) return launch_on_hosts(flags, kShape, invocation.arguments);
-  LaunchOptions options = launch_options(flags, kShape);
+  if (starts_hosts(flags)) return launch_on_hosts(flags, kOneRank, invocation.arguments);
+  LaunchOptions options = launch_options(flags, kOneRank);
   options.command = invocation.program;
   return launch(options);
 }
@@ -26,7 +24,7 @@ int act(const LaunchFlags& flags, const Invocation& invocation) {
 Command add_run(CLI::App& parent) {
   CLI::App* app = parent.add_subcommand("run", "Start a program as the ranks of a world");
   const auto flags = std::make_shared<LaunchFlags>();
-  add_launch_flags(*app, *flags, kShape);
+  add_launch_flags(*app, *flags, kOneRank);
   app->add_flag("--keep-survivors", flags->keep_survivors,
                 "Let the other ranks go on when one is lost")
       ->group("Ranks");

@@ -18,10 +18,10 @@
 namespace daso::cli {
 namespace {
 
-using json = nlohmann::ordered_json;
+using nlohmann::ordered_json;
 
 constexpr int kEpochs = 10;
-constexpr std::int64_t kMostSteps = 100'000'000;  // the command walks through all of them
+constexpr std::int64_t kMostWalked = 100'000'000;  // the command walks through all of them
 
 struct ScheduleFlags {
   Settings run{.epochs = kEpochs};  // of it only what decides when it exchanges
@@ -65,9 +65,9 @@ int epochs_of(const ScheduleFlags& flags) {
 
 void check_amounts(const ScheduleFlags& flags, int epochs) {
   const std::int64_t steps = std::int64_t{epochs} * flags.batches;
-  require(steps <= kMostSteps,
+  require(steps <= kMostWalked,
           "{} epochs of {} steps are too many to walk through, the limit is {} steps", epochs,
-          flags.batches, kMostSteps);
+          flags.batches, kMostWalked);
   require(flags.losses.empty() || std::cmp_equal(flags.losses.size(), epochs),
           "--losses takes one loss an epoch: {} for this run, got {}", epochs, flags.losses.size());
   require(flags.rates.empty() || std::cmp_equal(flags.rates.size(), steps),
@@ -140,8 +140,8 @@ std::vector<std::string> warnings_of(const Resolved& resolved) {
                        .cadence = resolved.options.cadence});
 }
 
-json json_of(const EpochTrajectory& epoch, double rate) {
-  json starts = json::array();
+ordered_json json_of(const EpochTrajectory& epoch, double rate) {
+  ordered_json starts = ordered_json::array();
   for (const auto& [step, skip] : epoch.starts) starts.push_back({step, skip});
   return {{"phase", name_of(epoch.plan.phase)}, {"learning_rate", rate},
           {"skip", epoch.plan.cadence.skip},    {"wait", epoch.plan.cadence.wait},
@@ -151,10 +151,10 @@ json json_of(const EpochTrajectory& epoch, double rate) {
 void print_json(const Resolved& resolved, const std::vector<EpochTrajectory>& epochs) {
   const ScheduleOptions& options = resolved.options;
   const Total total = total_of(epochs);
-  json report = {{"command", "schedule"},
-                 {"schedule", name_of(options.kind)},
-                 {"skip", options.cadence.skip},
-                 {"wait", options.cadence.wait}};
+  ordered_json report = {{"command", "schedule"},
+                         {"schedule", name_of(options.kind)},
+                         {"skip", options.cadence.skip},
+                         {"wait", options.cadence.wait}};
   if (options.kind == ScheduleKind::kRate) report["alpha"] = options.alpha;
   if (options.kind == ScheduleKind::kPlateau) {
     report["patience"] = options.stall.patience;
@@ -167,7 +167,7 @@ void print_json(const Resolved& resolved, const std::vector<EpochTrajectory>& ep
   report["cooldown_epochs"] = options.phases.cooldown;
   report["exchanges"] = total.exchanges;
   report["agreements"] = total.agreements;
-  report["trajectory"] = json::array();
+  report["trajectory"] = ordered_json::array();
   for (std::size_t i = 0; i < epochs.size(); ++i) {
     report["trajectory"].push_back(json_of(epochs[i], resolved.rate(static_cast<int>(i))));
   }

@@ -19,7 +19,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr Shape kShape{.nodes = 2, .ranks_per_node = 2};
 // Two steps or ten seconds, until all ranks stop at the same one, and a checkpoint. A second signal
 // kills.
 constexpr Seconds kTimeToSave{600};
@@ -87,7 +86,7 @@ int act(CLI::App& app, TrainCommand& command, const Invocation& invocation) {
   if (options.precision == Precision::kBf16) cap_instruction_sets();
   command.launch.stopped_exit = options.stopped_exit;
   Interrupt interrupt(rank_interrupt(options.stopped_exit));
-  return on_ranks({"train", command.launch, kShape, configuration_of(command.options)},
+  return on_ranks({"train", command.launch, kSmallCluster, configuration_of(command.options)},
                   invocation.arguments,
                   [&](World& world) { return train(world, command, interrupt); });
 }
@@ -100,7 +99,7 @@ Command add_train(CLI::App& parent) {
   app->add_option("--config", command->config, "TOML file with flags by name; flags given win");
   add_train_flags(*app, command->options);
   app->add_flag("--json", command->json, "Print the summary alone, as JSON");
-  add_launch_flags(*app, command->launch, kShape);
+  add_launch_flags(*app, command->launch, kSmallCluster);
   add_world_flags(*app, command->launch);
   app->footer("docs/training.md tells more.");
   return {app,

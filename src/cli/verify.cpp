@@ -19,7 +19,7 @@ namespace {
 
 using namespace verify;
 
-using json = nlohmann::ordered_json;
+using nlohmann::ordered_json;
 using RunTraining = std::function<Outcome(const GoldenCase&)>;
 
 template <typename... Functions>
@@ -50,12 +50,13 @@ std::string summary_of(const GoldenCase& golden, const Verdict& verdict, const V
       golden.what);
 }
 
-json json_of(const GoldenCase& golden, const Outcome& outcome, const VerifyFlags& flags) {
+ordered_json json_of(const GoldenCase& golden, const Outcome& outcome, const VerifyFlags& flags) {
   const Verdict& verdict = outcome.verdict;
-  json one = {{"name", golden.name},
-              {"file", golden.file},
-              {"kind", std::array{"training", "schedule", "period", "wire"}[golden.what.index()]},
-              {"ok", outcome.code == kExitOk && verdict.holds()}};
+  ordered_json one = {
+      {"name", golden.name},
+      {"file", golden.file},
+      {"kind", std::array{"training", "schedule", "period", "wire"}[golden.what.index()]},
+      {"ok", outcome.code == kExitOk && verdict.holds()}};
   if (const auto* training = std::get_if<TrainingCase>(&golden.what)) {
     one["nodes"] = training->nodes;
     one["ranks"] = training->ranks();
@@ -96,14 +97,14 @@ class Output {
     if (silent_) return;
     const std::string_view exchange = name_of(flags_.exchange_kind());
     if (flags_.json) {
-      const json report = {{"command", "verify"},
-                           {"ok", code == kExitOk},
-                           {"backend", flags_.launch.backend},
-                           {"exchange", exchange},
-                           {"wire", name_of(flags_.wire)},
-                           {"held", held_},
-                           {"failed", failed_},
-                           {"cases", cases_}};
+      const ordered_json report = {{"command", "verify"},
+                                   {"ok", code == kExitOk},
+                                   {"backend", flags_.launch.backend},
+                                   {"exchange", exchange},
+                                   {"wire", name_of(flags_.wire)},
+                                   {"held", held_},
+                                   {"failed", failed_},
+                                   {"cases", cases_}};
       fmt::print("{}\n", report.dump(2));
       return;
     }
@@ -116,7 +117,7 @@ class Output {
  private:
   const VerifyFlags& flags_;
   const bool silent_;
-  json cases_ = json::array();
+  ordered_json cases_ = ordered_json::array();
   int held_ = 0;
   int failed_ = 0;
 };

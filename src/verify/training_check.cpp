@@ -146,7 +146,7 @@ double WireBound::largest() const {
 
 namespace {
 
-using json = nlohmann::ordered_json;
+using nlohmann::ordered_json;
 
 // What rounding to fp32 in every step may leave in a large parameter, as a part of it.
 constexpr double kRounding = 0x1p-20;
@@ -192,16 +192,17 @@ void TrainingCheck::add_event(const GoldenEvent* got, const GoldenEvent* expecte
   const std::int64_t step = got == nullptr        ? expected->step
                             : expected == nullptr ? got->step
                                                   : std::min(got->step, expected->step);
-  verdict_.add({.step = step,
-                .rank = rank_,
-                .text = fmt::format("step {}, rank {}, event {}: got {}, expected {}", step, rank_,
-                                    events_, text_of(got), text_of(expected)),
-                .detail = {{"step", step},
-                           {"node", node_},
-                           {"rank", rank_},
-                           {"event", events_},
-                           {"got", got == nullptr ? json() : json_of(*got)},
-                           {"expected", expected == nullptr ? json() : json_of(*expected)}}});
+  verdict_.add(
+      {.step = step,
+       .rank = rank_,
+       .text = fmt::format("step {}, rank {}, event {}: got {}, expected {}", step, rank_, events_,
+                           text_of(got), text_of(expected)),
+       .detail = {{"step", step},
+                  {"node", node_},
+                  {"rank", rank_},
+                  {"event", events_},
+                  {"got", got == nullptr ? ordered_json() : json_of(*got)},
+                  {"expected", expected == nullptr ? ordered_json() : json_of(*expected)}}});
 }
 
 double TrainingCheck::allowed(std::int64_t step, std::size_t element, double expected) const {

@@ -7,7 +7,7 @@
 namespace daso::verify {
 namespace {
 
-using json = nlohmann::ordered_json;
+using nlohmann::ordered_json;
 
 }  // namespace
 
@@ -22,7 +22,7 @@ void Verdict::add(const Verdict& other) {
 }
 
 std::string text_of(const Verdict& verdict) {
-  json all = {{"largest", verdict.largest}, {"bound", verdict.bound}};
+  ordered_json all = {{"largest", verdict.largest}, {"bound", verdict.bound}};
   if (verdict.first) {
     all["first"] = {{"step", verdict.first->step},
                     {"rank", verdict.first->rank},
@@ -33,12 +33,12 @@ std::string text_of(const Verdict& verdict) {
 }
 
 Verdict verdict_in(const std::string& text) {
-  const json all = json::parse(text);
+  const ordered_json all = ordered_json::parse(text);
   Verdict verdict;
   verdict.largest = all.at("largest");
   verdict.bound = all.at("bound");
   if (!all.contains("first")) return verdict;
-  const json& first = all.at("first");
+  const ordered_json& first = all.at("first");
   verdict.first = Finding{.step = first.at("step"),
                           .rank = first.at("rank"),
                           .text = first.at("text"),

@@ -11,21 +11,22 @@
 namespace daso::verify {
 namespace {
 
-using json = nlohmann::ordered_json;
+using nlohmann::ordered_json;
 using Floats = std::vector<float>;
 using Bytes = std::vector<std::byte>;
 
-json json_of(const EpochPlan& plan) {
+ordered_json json_of(const EpochPlan& plan) {
   return {name_of(plan.phase), plan.cadence.skip, plan.cadence.wait};
 }
 
-json json_of(const PeriodCase::Start* start) {
-  return start == nullptr ? json() : json({start->step, start->skip});
+ordered_json json_of(const PeriodCase::Start* start) {
+  return start == nullptr ? ordered_json() : ordered_json({start->step, start->skip});
 }
 
-std::string shown(const json& value) { return value.is_null() ? "nothing" : value.dump(); }
+std::string shown(const ordered_json& value) { return value.is_null() ? "nothing" : value.dump(); }
 
-Finding finding_of(const char* kind, std::size_t number, const json& got, const json& expected) {
+Finding finding_of(const char* kind, std::size_t number, const ordered_json& got,
+                   const ordered_json& expected) {
   return {
       .step = static_cast<std::int64_t>(number),
       .text = fmt::format("{} {}: got {}, expected {}", kind, number, shown(got), shown(expected)),
@@ -129,10 +130,10 @@ class WireCheck {
     }
   }
 
-  void add(const char* name, std::optional<std::size_t> node, std::size_t element, const json& got,
-           const json& expected) {
+  void add(const char* name, std::optional<std::size_t> node, std::size_t element,
+           const ordered_json& got, const ordered_json& expected) {
     const std::string who = node ? fmt::format(", node {}", *node) : "";
-    json detail = {{"round", round_}, {"field", name}, {"element", element}};
+    ordered_json detail = {{"round", round_}, {"field", name}, {"element", element}};
     if (node) detail["node"] = *node;
     detail["instruction_set"] = name_of(set_);
     detail["got"] = got;

@@ -9,8 +9,6 @@
 namespace daso {
 namespace {
 
-constexpr int kSignalBase = 128;  // a shell's exit code for a signal is this + signal
-
 // The end as it counts, or nothing where it does not.
 std::optional<RankEnd> counted(RankEnd end, const JobRule& rule) {
   if (!rule.passed_on) return end.asked ? std::nullopt : std::optional(end);

@@ -20,6 +20,8 @@ struct RankEnd {
   bool operator==(const RankEnd&) const = default;
 };
 
+inline constexpr int kSignalBase = 128;  // a shell's exit code for a signal is this + signal
+
 // "was ended by signal 9 (Killed)" or "ended with exit code 1".
 std::string text(const RankEnd& end);
 // "9 (Killed)".

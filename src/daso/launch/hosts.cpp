@@ -103,7 +103,8 @@ bool ssh_failed(const RankEnd& end) {
 std::vector<std::string> host_call(const LaunchFlags& flags, const HostsPlan& plan, int node,
                                    int columns) {
   std::vector<std::string> words = {plan.program};
-  if (columns > 0) words.insert(words.begin(), {"env", fmt::format("{}={}", kColumnsVariable, columns)});
+  if (columns > 0)
+    words.insert(words.begin(), {"env", fmt::format("{}={}", kColumnsVariable, columns)});
   // Before the program of somebody else, which stands after --.
   const auto end = std::find(plan.arguments.begin(), plan.arguments.end(), "--");
   words.insert(words.end(), plan.arguments.begin(), end);
@@ -134,9 +135,9 @@ int launch_on_hosts(const LaunchFlags& flags, Shape shape,
   Sink error(STDERR_FILENO);
   std::vector<LastLines> said(flags.hosts.size());
   std::deque<LineStream> lines;
-  Supervisor supervisor({.grace = options.grace + kForTheWay,
-                         .time_to_save = options.time_to_save + kForTheWay},
-                        signals, {&output, &error});
+  Supervisor supervisor(
+      {.grace = options.grace + kForTheWay, .time_to_save = options.time_to_save + kForTheWay},
+      signals, {&output, &error});
   const auto pass_on = [&](FileDescriptor from, LineStream::Options to) {
     LineStream& stream = lines.emplace_back(std::move(to));
     supervisor.add_stream(
@@ -166,7 +167,7 @@ int launch_on_hosts(const LaunchFlags& flags, Shape shape,
     error.add(why_unreachable(flags.hosts[host], end, said[host]));
     end.code = kExitPeer;
   }
-  const JobEnd job = judge(ends, supervisor.passed_on(), /*keep_survivors=*/false);
+  const JobEnd job = judge(ends, supervisor.rule());
   supervisor.flush();
   return job.exit_code;
 }

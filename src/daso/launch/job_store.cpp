@@ -11,7 +11,7 @@
 namespace daso {
 namespace {
 
-constexpr Seconds kLookEvery{0.05};
+constexpr Seconds kAskEvery{0.05};
 
 std::string done_key(int node) { return fmt::format("launcher/{}/done", node); }
 
@@ -86,7 +86,7 @@ std::optional<int> JobStore::leave(Seconds limit, const std::function<bool(Secon
   for (int node = 1; node < nodes_; ++node) {
     while (!store_->find(done_key(node))) {
       if (deadline.passed()) return node;
-      if (pause(kLookEvery)) return std::nullopt;
+      if (pause(kAskEvery)) return std::nullopt;
     }
   }
   return std::nullopt;

@@ -11,7 +11,6 @@
 namespace daso {
 namespace {
 
-constexpr int kSignalBase = 128;  // a shell's exit code for a signal is this + signal
 constexpr int kLastSignal = 64;
 
 // The shell around one rank. It stays, to tell how the program ended, and gets the program's

@@ -8,11 +8,11 @@
 namespace daso {
 namespace {
 
-using json = nlohmann::ordered_json;
+using nlohmann::ordered_json;
 
 }  // namespace
 
-json json_of(const MetricValue& value) {
+ordered_json json_of(const MetricValue& value) {
   if (const auto* phase = std::get_if<Phase>(&value)) return name_of(*phase);
   if (const auto* number = std::get_if<double>(&value)) return *number;
   return std::get<std::int64_t>(value);
@@ -22,8 +22,8 @@ double number_of(const MetricValue& value) {
   return std::visit([](auto number) { return static_cast<double>(number); }, value);
 }
 
-json record_of(const Progress& now) {
-  json record = json::object();
+ordered_json record_of(const Progress& now) {
+  ordered_json record = ordered_json::object();
   for (const Metric& metric : kMetrics) {
     if (const auto value = metric.take(now)) record[std::string(metric.name)] = json_of(*value);
   }

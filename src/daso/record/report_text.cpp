@@ -17,10 +17,9 @@ namespace {
 
 // The JSON library knows UTF-8, so that we need not: what it writes of a string is valid.
 std::string valid_utf8(std::string_view text) {
-  using json = nlohmann::json;
-  const std::string quoted =
-      json(text).dump(-1, ' ', /*ensure_ascii=*/false, json::error_handler_t::replace);
-  return json::parse(quoted).get<std::string>();
+  const std::string quoted = nlohmann::json(text).dump(-1, ' ', /*ensure_ascii=*/false,
+                                                       nlohmann::json::error_handler_t::replace);
+  return nlohmann::json::parse(quoted).get<std::string>();
 }
 
 std::string not_finite() { return "not a number"; }

@@ -23,7 +23,7 @@ namespace daso {
 namespace {
 
 namespace fs = std::filesystem;
-using json = nlohmann::ordered_json;
+using nlohmann::ordered_json;
 
 constexpr std::int64_t kRecordEvery = 10;  // steps
 constexpr Seconds kBetweenStatus{1};
@@ -55,12 +55,12 @@ bool replace(const fs::path& file, const std::string& content) {
 }
 
 // A metric as status.json has it: null where it is not there.
-json value_of(const Metric& metric, const Progress& now) {
+ordered_json value_of(const Metric& metric, const Progress& now) {
   const Taken value = metric.take(now);
-  return value ? json_of(*value) : json();
+  return value ? json_of(*value) : ordered_json();
 }
 
-json late_of(const std::optional<Late>& late, const Topology& topology) {
+ordered_json late_of(const std::optional<Late>& late, const Topology& topology) {
   if (!late) return nullptr;
   return {{"rank", late->rank},
           {"node", topology.node_of(late->rank)},
@@ -68,13 +68,13 @@ json late_of(const std::optional<Late>& late, const Topology& topology) {
           {"seconds", late->seconds}};
 }
 
-json ranks_of(const World& world, const std::vector<double>& worked) {
-  json list = json::array();
+ordered_json ranks_of(const World& world, const std::vector<double>& worked) {
+  ordered_json list = ordered_json::array();
   for (int rank = 0; rank < world.size(); ++rank) {
-    json one = {{"rank", rank},
-                {"node", world.topology().node_of(rank)},
-                {"host", world.host_of(rank)},
-                {"worked_seconds", nullptr}};
+    ordered_json one = {{"rank", rank},
+                        {"node", world.topology().node_of(rank)},
+                        {"host", world.host_of(rank)},
+                        {"worked_seconds", nullptr}};
     if (!worked.empty()) one["worked_seconds"] = worked[static_cast<std::size_t>(rank)];
     list.push_back(std::move(one));
   }
@@ -190,15 +190,15 @@ double RunFiles::seconds_left(const Progress& now) const {
 // Where a run is. A failure is not worth a word: it is written again in a second.
 void RunFiles::put_status(const char* state) const {
   const auto unix_time = std::chrono::system_clock::now().time_since_epoch();
-  json status = {{"state", state},
-                 {"updated", Seconds(unix_time).count()},
-                 {"strategy", facts_.strategy},
-                 {"model", facts_.model},
-                 {"data", facts_.data},
-                 {metric("epoch"), value_of(metric_row("epoch"), now_)},
-                 {"epochs", now_.epochs},
-                 {"step", now_.info.step + 1},
-                 {"steps", now_.steps}};
+  ordered_json status = {{"state", state},
+                         {"updated", Seconds(unix_time).count()},
+                         {"strategy", facts_.strategy},
+                         {"model", facts_.model},
+                         {"data", facts_.data},
+                         {metric("epoch"), value_of(metric_row("epoch"), now_)},
+                         {"epochs", now_.epochs},
+                         {"step", now_.info.step + 1},
+                         {"steps", now_.steps}};
   const auto put = [&](const Metric& metric) {
     status[std::string(metric.name)] = value_of(metric, now_);
   };
@@ -207,7 +207,7 @@ void RunFiles::put_status(const char* state) const {
   put(metric_row("wait"));
   status["in_flight_for"] = now_.strategy.in_flight_for;
   put(metric_row("train_loss"));
-  status[metric("test_accuracy")] = accuracy_ ? json(*accuracy_) : json();
+  status[metric("test_accuracy")] = accuracy_ ? ordered_json(*accuracy_) : ordered_json();
   put(metric_row("samples_per_second"));
   put(metric_row("wait_share"));
   put(metric_row("seconds"));
@@ -215,7 +215,7 @@ void RunFiles::put_status(const char* state) const {
   status["late"] = late_of(now_.late, world_.topology());
   status["ranks"] = ranks_of(world_, now_.worked);
   replace(facts_.folder / "status.json",
-          status.dump(1, ' ', false, json::error_handler_t::replace) + "\n");
+          status.dump(1, ' ', false, ordered_json::error_handler_t::replace) + "\n");
 }
 
 void RunFiles::warn(const std::string& what) {

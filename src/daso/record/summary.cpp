@@ -8,16 +8,16 @@ namespace daso {
 
 namespace {
 
-using json = nlohmann::ordered_json;
+using nlohmann::ordered_json;
 
-json causes_of(const TimeSpent& spent) {
-  json causes = json::object();
+ordered_json causes_of(const TimeSpent& spent) {
+  ordered_json causes = ordered_json::object();
   for (std::size_t i = 0; i < kCauses; ++i) causes[kCauseNames[i]] = spent.exposed_by_cause[i];
   return causes;
 }
 
-json budget_of(const std::vector<TimeSpent>& nodes) {
-  json list = json::array();
+ordered_json budget_of(const std::vector<TimeSpent>& nodes) {
+  ordered_json list = ordered_json::array();
   for (std::size_t node = 0; node < nodes.size(); ++node) {
     const TimeSpent& spent = nodes[node];
     list.push_back({{"node", node},
@@ -33,8 +33,8 @@ json budget_of(const std::vector<TimeSpent>& nodes) {
   return list;
 }
 
-json late_of(const std::vector<RankLateness>& ranks) {
-  json list = json::array();
+ordered_json late_of(const std::vector<RankLateness>& ranks) {
+  ordered_json list = ordered_json::array();
   for (const RankLateness& one : ranks) {
     list.push_back({{"rank", one.rank},
                     {"node", one.node},
@@ -47,26 +47,26 @@ json late_of(const std::vector<RankLateness>& ranks) {
 }  // namespace
 
 std::string text_of(const Summary& s) {
-  json report = {{"strategy", s.strategy},
-                 {"nodes", s.nodes},
-                 {"ranks", s.ranks},
-                 {"epochs", s.epochs},
-                 {"steps", s.steps},
-                 {"seconds", s.seconds},
-                 {"samples_per_second", s.samples_per_second},
-                 {"wait_seconds", s.wait_seconds},
-                 {"exchanges", s.exchanges},
-                 {"staleness_mean", s.staleness_mean},
-                 {"bytes_between_nodes", s.bytes_between_nodes},
-                 {"skipped_steps", s.skipped_steps},
-                 {"train_loss", s.train_loss},
-                 {"test_loss", s.test_loss},
-                 {"test_accuracy", s.test_accuracy},
-                 {"time_budget", budget_of(s.time_budget)},
-                 {"late", late_of(s.late)},
-                 {"finished", s.finished},
-                 {"exit", s.exit},
-                 {"out", s.out}};
+  ordered_json report = {{"strategy", s.strategy},
+                         {"nodes", s.nodes},
+                         {"ranks", s.ranks},
+                         {"epochs", s.epochs},
+                         {"steps", s.steps},
+                         {"seconds", s.seconds},
+                         {"samples_per_second", s.samples_per_second},
+                         {"wait_seconds", s.wait_seconds},
+                         {"exchanges", s.exchanges},
+                         {"staleness_mean", s.staleness_mean},
+                         {"bytes_between_nodes", s.bytes_between_nodes},
+                         {"skipped_steps", s.skipped_steps},
+                         {"train_loss", s.train_loss},
+                         {"test_loss", s.test_loss},
+                         {"test_accuracy", s.test_accuracy},
+                         {"time_budget", budget_of(s.time_budget)},
+                         {"late", late_of(s.late)},
+                         {"finished", s.finished},
+                         {"exit", s.exit},
+                         {"out", s.out}};
   if (s.epochs == 0 && !s.evaluated) report.erase("train_loss");
   if (!s.evaluated) {
     for (const char* name : {"test_loss", "test_accuracy"}) report.erase(name);

@@ -9,7 +9,6 @@
 #include <bit>
 #include <cerrno>
 #include <chrono>
-#include <climits>
 #include <cmath>
 #include <cstring>
 #include <functional>
@@ -19,6 +18,7 @@
 #include <vector>
 
 #include "daso/base/error.h"
+#include "daso/comm/network.h"
 
 // The messages are those of TensorFlow's event.proto, summary.proto and histogram.proto in the
 // encoding of Protocol Buffers, which is little-endian as the records around them are.
@@ -79,12 +79,6 @@ class Message {
 
 double unix_seconds() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
-
-std::string host_name() {
-  std::array<char, HOST_NAME_MAX + 1> name{};
-  const bool known = ::gethostname(name.data(), name.size() - 1) == 0 && name[0] != '\0';
-  return known ? name.data() : "localhost";
 }
 
 Message event_at(std::int64_t step) {

@@ -15,7 +15,7 @@
 namespace daso {
 namespace {
 
-using json = nlohmann::ordered_json;
+using nlohmann::ordered_json;
 
 // What a viewer shows in one line.
 struct TraceRow {
@@ -97,7 +97,7 @@ class Writer {
 
   void slice(const Event& event, double begin, double end) {
     const TraceRow& row = kRows[row_of(event.track)];
-    json one = event_at("X", name_of(event), event.track, begin);
+    ordered_json one = event_at("X", name_of(event), event.track, begin);
     one["cat"] = row.name;
     one["args"] = {{"number", event.number}};
     if (!row.overlaps) {
@@ -123,7 +123,7 @@ class Writer {
   }
 
   void mark(const std::string& text, double at) {
-    json one = event_at("i", text, Track::kTraining, at);
+    ordered_json one = event_at("i", text, Track::kTraining, at);
     one["s"] = "p";  // as high as the process
     put(one);
   }
@@ -142,24 +142,24 @@ class Writer {
     const bool back = std::string_view(event.name) == "send back";
     return ((2 * event.number + (back ? 1 : 0)) * ranks_ + from) * ranks_ + to;
   }
-  json event_at(const char* kind, const std::string& name, Track track, double at) const {
+  ordered_json event_at(const char* kind, const std::string& name, Track track, double at) const {
     return {
         {"ph", kind}, {"name", name}, {"pid", place_ + 1}, {"tid", thread_of(track)}, {"ts", at}};
   }
   template <typename Value>
   void meta(const char* what, Track track, const char* field, const Value& value) {
-    json one = event_at("M", what, track, 0);
+    ordered_json one = event_at("M", what, track, 0);
     one["args"] = {{field, value}};
     put(one);
   }
   void arrow(const char* end, const Event& event, double at, std::int64_t number) {
-    json one = event_at(end, event.name, event.track, at);
+    ordered_json one = event_at(end, event.name, event.track, at);
     one["cat"] = "between nodes";
     one["id"] = number;
     if (*end == 'f') one["bp"] = "e";  // at the slice that ends there, not at the next one
     put(one);
   }
-  void put(const json& one) {
+  void put(const ordered_json& one) {
     if (!text_.empty()) text_ += ",\n";
     text_ += one.dump();
   }

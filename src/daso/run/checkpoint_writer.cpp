@@ -17,7 +17,7 @@ namespace daso {
 namespace {
 
 namespace fs = std::filesystem;
-using json = nlohmann::ordered_json;
+using nlohmann::ordered_json;
 
 constexpr std::int64_t kMissing = -1;
 
@@ -178,15 +178,15 @@ void CheckpointWriter::require_all(const std::vector<Part>& parts, const fs::pat
 }
 
 void CheckpointWriter::publish(const RunState& state, const std::vector<Part>& parts) {
-  json manifest = {{"format", 1},
-                   {"epoch", state.place.epoch},
-                   {"batch", state.place.batch},
-                   {"batches", state.batches},
-                   {"step", state.place.step},
-                   {"model", state.model},
-                   {"strategy", state.strategy},
-                   {"nodes", ranks_per_node(world_.topology())},
-                   {"parts", json::array()}};
+  ordered_json manifest = {{"format", 1},
+                           {"epoch", state.place.epoch},
+                           {"batch", state.place.batch},
+                           {"batches", state.batches},
+                           {"step", state.place.step},
+                           {"model", state.model},
+                           {"strategy", state.strategy},
+                           {"nodes", ranks_per_node(world_.topology())},
+                           {"parts", ordered_json::array()}};
   for (const Part& part : parts) {
     manifest["parts"].push_back({{"name", part.name},
                                  {"bytes", part.bytes},
