@@ -65,7 +65,7 @@ class Compare(unittest.TestCase):
         for line in ("skip = 8", 'wire = "int4"', "seed = 3"):
             self.assertIn(line, configuration)
         score = json.loads(daso("eval", str(run), "--json").stdout)
-        self.assertAlmostEqual(score["accuracy"], json.loads((run / "summary.json").read_text())["test_accuracy"])
+        self.assertAlmostEqual(score["test_accuracy"], json.loads((run / "summary.json").read_text())["test_accuracy"])
 
     def test_what_is_stopped_later_keeps_the_seeds_before(self):
         job = subprocess.Popen([DASO, "compare", *JOB, "--epochs", "3", "--strategies", "sync,local", "--seeds", "1000",

@@ -25,6 +25,7 @@ Progress whole() {
                        .staleness = 3,
                        .distance = 0.125},
           .loss = 0.75,
+          .recent_loss = 0.5,
           .samples_per_second = 100,
           .wait_share = 0.0625,
           .wait_seconds = 0.5,
@@ -39,7 +40,7 @@ TEST(Metrics, ARecordHasItsNamesInOrder) {
   EXPECT_EQ(record_of(whole()).dump(),
             R"({"step":40,"epoch":2,"seconds":1.5,"phase":"cycling","skip":4,"wait":1,)"
             R"("learning_rate":0.25,)"
-            R"("train_loss":0.75,"samples_per_second":100.0,"wait_share":0.0625,)"
+            R"("train_loss":0.75,"recent_loss":0.5,"samples_per_second":100.0,"wait_share":0.0625,)"
             R"("wait_seconds":0.5,"bytes_between_nodes":1048576,"staleness":3,)"
             R"("distance":0.125,"late_rank":3,"late_step":33,"late_seconds":0.03125,)"
             R"("test_loss":2.0,"test_accuracy":0.875})");
@@ -54,7 +55,7 @@ TEST(Metrics, ARecordLeavesOutWhatIsNotThere) {
   std::set<std::string> found;
   for (const auto& [name, value] : record.items()) found.insert(name);
   EXPECT_EQ(found, expected);
-  EXPECT_EQ(found.size(), 11U);
+  EXPECT_EQ(found.size(), 12U);
   EXPECT_FALSE(record.contains("phase"));  // of a strategy without phases
 }
 
@@ -64,7 +65,7 @@ TEST(Metrics, TensorBoardHasThePhaseAsANumber) {
     if (metric.tag.empty()) continue;
     EXPECT_TRUE(tags.emplace(metric.tag).second) << metric.tag;
   }
-  EXPECT_EQ(tags.size(), 13U);
+  EXPECT_EQ(tags.size(), 14U);
   EXPECT_EQ(number_of(*metric_row("phase").take(whole())), 1);
   EXPECT_EQ(number_of(*metric_row("late_seconds").take(whole())), 0.03125);
 }

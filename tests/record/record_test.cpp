@@ -4,8 +4,10 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <csignal>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "daso/base/error.h"
@@ -129,6 +131,34 @@ TEST(Record, LeavesTheFilesOfARun) {
     if (event.at("name").get<std::string>().starts_with("step ")) ++traced;
   }
   EXPECT_EQ(traced, 3 * 30);  // the first 30 steps of three ranks
+}
+
+// A launcher may deal ranks out to the nodes in turn, and viewers sort by numbers or by names.
+TEST(Record, ATraceHasItsRanksNodeByNode) {
+  const ScratchFolder scratch;
+  constexpr int kRanks = 11;
+  std::vector<std::string> nodes;
+  for (int rank = 0; rank < kRanks; ++rank) nodes.emplace_back(rank % 2 == 0 ? "a" : "b");
+  run_ranks({.ranks = kRanks, .nodes = nodes}, [&](World& world) {
+    const Idle strategy;
+    Record record(world, strategy, {.folder = scratch.path(), .trace_steps = 1});
+    record.step(at(0, 0), 1);
+    record.finish();
+  });
+  std::map<int, std::string> by_number;
+  const json trace = read(scratch.path() / "trace.json");
+  for (const json& event : trace.at("traceEvents")) {
+    if (event.at("name") != "process_name") continue;
+    by_number[event.at("pid")] = event.at("args").at("name").get<std::string>().substr(0, 14);
+  }
+  std::vector<std::string> names;
+  for (const auto& [number, name] : by_number) names.push_back(name);
+  EXPECT_TRUE(std::is_sorted(names.begin(), names.end()));
+  ASSERT_EQ(names.size(), static_cast<std::size_t>(kRanks));
+  EXPECT_EQ(names[0], "node 0 rank 00");
+  EXPECT_EQ(names[1], "node 0 rank 02");
+  EXPECT_EQ(names[5], "node 0 rank 10");
+  EXPECT_EQ(names[6], "node 1 rank 01");
 }
 
 TEST(Record, WithoutAnEvaluationThereIsNoScore) {

@@ -63,7 +63,7 @@ class Terminal(unittest.TestCase):
     def test_a_bar_follows_a_window_that_becomes_narrower(self):
         for ranks in ("2", "1"):  # with a launcher between rank and terminal, and without
             with self.subTest(ranks):
-                terminal = self.start(100, "--nodes", "1", "--ranks-per-node", ranks, "--epochs", "100000")
+                terminal = self.start(100, "--nodes", "1", "--ranks-per-node", ranks, "--epochs", "9000")
                 wide = self.read_until(terminal, lambda shown: len(BAR.findall(shown)) > 3)
                 self.assertTrue(60 <= max(map(len, BAR.findall(wide))) < 100, wide)
                 resize(terminal, 60)

@@ -84,18 +84,19 @@ void TrainReport::show_bar(const Progress& now, int columns) {
       static_cast<double>(now.info.batch + 1) / static_cast<double>(now.info.last + 1);
   const int filled = static_cast<int>(done * kWidth);
   const std::int64_t in_flight = now.strategy.in_flight_for;
-  const std::string bar = fitted(
-      {{fmt::format("epoch {} of {} [{:#>{}}{:.>{}}] {} left", now.info.epoch + 1, now.epochs, "",
-                    filled, "", kWidth - filled, short_duration(files_.seconds_left(now))),
-        9},
-       {cadence_in(now.strategy), 5},
-       {in_flight > 0 ? fmt::format("in flight for {}", in_flight) : "", 1},
-       {fmt::format("loss {:.4f}", now.loss), 8},
-       {fmt::format("{:.0f} samples/s", now.samples_per_second), 4},
-       {fmt::format("waiting {:.0f} %", 100 * now.wait_share), 3},
-       {late_in(now), 2}},
-      // One less: in its last column some terminals wrap already.
-      static_cast<std::size_t>(columns - 1));
+  const std::string bar =
+      fitted({{fmt::format("epoch {} of {} [{:#>{}}{:.>{}}]", now.info.epoch + 1, now.epochs, "",
+                           filled, "", kWidth - filled),
+               9},
+              {short_duration(files_.seconds_left(now)) + " left", 7},
+              {cadence_in(now.strategy), 5},
+              {in_flight > 0 ? fmt::format("in flight for {}", in_flight) : "", 1},
+              {fmt::format("loss {:.4f}", now.loss), 8},
+              {fmt::format("{:.0f} samples/s", now.samples_per_second), 4},
+              {fmt::format("waiting {:.0f} %", 100 * now.wait_share), 3},
+              {late_in(now), 2}},
+             // One less: in its last column some terminals wrap already.
+             static_cast<std::size_t>(columns - 1));
   // The carriage return at the end: what comes next is written over it.
   fmt::print("{}{}\r", kClear, bar);
   flush_output();
