@@ -13,6 +13,10 @@ from training import RANKS_PER_NODE, Training
 
 PORT = 29511
 WORLD = COUNT * RANKS_PER_NODE
+# mpirun looks for silent machines after 300 s; later than the ranks it would not find any, since
+# the system does not look while something is on its way.
+KEEPALIVE = ["--mca", "oob_tcp_keepalive_time", "3", "--mca", "oob_tcp_keepalive_intvl", "1",
+             "--mca", "oob_tcp_keepalive_probes", "3"]
 
 
 def without(*programs: str) -> str | None:
@@ -25,6 +29,7 @@ def without(*programs: str) -> str | None:
 class Launcher:
     title: str                  # as the table shows it
     stopped_codes = {75}        # what it may end with after a stop
+    waits_for_lost = False      # itself, not the ranks: for a machine that is silent
     requeues = False            # starts a training again by itself that was told to stop
 
     def __init__(self, machines: Machines, daso: str, python: str):
@@ -87,7 +92,7 @@ class OpenMpi(Hosts):
         return [self.machines.start(0, [
             "mpirun", "--allow-run-as-root", "-n", WORLD, "--hostfile", hosts, "--oversubscribe",
             "--bind-to", "none", "--mca", "plm_rsh_args", f"-F {self.ssh.config}",
-            self.daso, *words], log)]
+            *KEEPALIVE, self.daso, *words], log)]
 
     def stop(self, started):
         # One second after a SIGTERM it would kill the ranks.
@@ -96,6 +101,7 @@ class OpenMpi(Hosts):
 
 class Mpich(OpenMpi):
     title = "mpiexec (MPICH)"
+    waits_for_lost = True
 
     def missing(self):
         return without("sshd", "ssh") or without("mpiexec.hydra")

@@ -24,8 +24,8 @@ sys.dont_write_bytecode = True
 import container
 import launchers
 import slurm
-from machines import ROOT, Machines, await_that
-from training import LONG, SHORT, TIMEOUT, Training
+from machines import ROOT, Machines, await_that, signal_inside
+from training import LONG, SHORT, Training
 
 LAUNCHERS = {"own": launchers.Own, "hosts": launchers.Hosts, "mpirun": launchers.OpenMpi,
              "torchrun": launchers.Torchrun, "srun": slurm.Slurm, "sbatch": slurm.Batch,
@@ -104,7 +104,28 @@ class Trial:
         started = self.start(training, training.words)
         training.await_checkpoint(started)
         self.machines.stop(1)
+        if self.launcher.requeues:
+            return self.queued_again(training)
+        if self.launcher.waits_for_lost:
+            return self.waited_for(training, started)
         return self.failed(training, started, gone=1)
+
+    def queued_again(self, training: Training) -> str:
+        """Until there are two machines again."""
+        began = time.monotonic()
+        await_that(lambda: not training.processes() and
+                   self.launcher.state(training.run.name)["JobState"] == "PENDING",
+                   "all processes have ended and the job is in the queue", END_LIMIT)
+        return f"queued again within {bound(time.monotonic() - began)} s"
+
+    def waited_for(self, training: Training, started: list) -> str:
+        began = time.monotonic()
+        await_that(lambda: not training.ranks(), "all ranks have ended", END_LIMIT)
+        seconds = bound(time.monotonic() - began)
+        assert started[0].poll() is None
+        signal_inside(started[0], signal.SIGKILL)
+        self.ends(training, started, END_LIMIT)
+        return f"ranks end within {seconds} s, mpiexec waits"
 
     def failed(self, training: Training, started: list, gone: int | None = None) -> str:
         began = time.monotonic()

@@ -123,5 +123,5 @@ class Ssh:
             "PermitRootLogin yes\nStrictModes no\nUsePAM no\nPidFile none\nMaxStartups 100\n")
         self.config.write_text(
             f"Host *\n  IdentityFile {self.folder}/user\n  StrictHostKeyChecking no\n"
-            f"  UserKnownHostsFile /dev/null\n  LogLevel ERROR\n  BatchMode yes\n")
+            "  UserKnownHostsFile /dev/null\n  LogLevel ERROR\n  BatchMode yes\n")
 

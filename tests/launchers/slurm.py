@@ -81,9 +81,10 @@ class Batch(Slurm):
 
     def start(self, training, words, log):
         # The script has the flags that concern a run's folder.
+        self.job = training.run.name
         own = words[words.index("train") + 1:words.index("--out")]
         return [self.machines.start(0, [
-            "sbatch", "--wait", "--job-name", training.run.name, "--nodes", COUNT,
+            "sbatch", "--wait", "--job-name", self.job, "--nodes", COUNT,
             "--ntasks-per-node", RANKS_PER_NODE, "--cpus-per-task", "1", "--output",
             self.machines.folder / log, ROOT / "examples/slurm.sh", *own], log,
             SLURM_CONF=str(self.conf), DASO=self.daso, RUN=str(training.run))]
