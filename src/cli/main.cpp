@@ -39,7 +39,9 @@ std::vector<Command> add_commands(CLI::App& app) {
       "  ./daso build [PRESET]        build all, the tests too: release, dev, asan or tsan\n"
       "  ./daso test [--all]          run the tests; --all: slow ones and sanitizers as well\n"
       "  ./daso install --prefix DIR  put program, library and headers into a folder\n"
-      "  ./daso lint [--all]          look at the changed files, or at all");
+      "  ./daso lint [--all]          look at the changed files, or at all\n"
+      "Exit codes: 0 all went well, 1 a bug, a failed check or lost output, 2 something to mend,\n"
+      "3 a rank was lost, 75 told to stop and can go on. docs/errors.md tells more.");
   CLI::App* bench = app.add_subcommand("bench", "Measure: comm, overlap, merge, step, loader");
   bench->require_subcommand(0, 1);
   bench->footer("docs/measuring.md defines every number.");

@@ -101,7 +101,9 @@ Command add_train(CLI::App& parent) {
   app->add_flag("--json", command->json, "Print the summary alone, as JSON");
   add_launch_flags(*app, command->launch, kSmallCluster);
   add_world_flags(*app, command->launch);
-  app->footer("docs/training.md tells more.");
+  app->footer(
+      "Ends with 0 when the run is finished, and with 75 when a signal (Ctrl-C, SIGTERM, SIGUSR1)\n"
+      "has stopped it and it can go on with --resume. docs/training.md tells more.");
   return {app,
           [app, command](const Invocation& invocation) { return act(*app, *command, invocation); }};
 }

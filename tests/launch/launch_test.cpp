@@ -241,8 +241,8 @@ TEST(Launch, KillsAtOnceAtTheSecondSignal) {
                                 std::string("trap 'echo heard' INT; echo pid $$; ") + kStay));
   const std::vector<pid_t> ranks = job.process_numbers(1);
   job.send(SIGINT);
-  const Deadline same(kSameSignal);
   job.read_lines(3);  // with the launcher's own
+  const Deadline same(kSameSignal);
   EXPECT_TRUE(holds_within(kPatience, [&] { return same.passed(); }));
   EXPECT_EQ(job.wait(), 128 + SIGINT);
   EXPECT_TRUE(gone(ranks.front()));
@@ -250,12 +250,17 @@ TEST(Launch, KillsAtOnceAtTheSecondSignal) {
 
 // As timeout(1) sends them, to its child and then to the child's group.
 TEST(Launch, TakesSignalsThatComeTogetherForOne) {
+  const ScratchFolder folder;
+  const std::string file = (folder.path() / "end").string();
   Launched job(Launched::script({"--ranks", "2", "--grace", "600"},
-                                "trap 'echo heard; kill $!; exit 75' TERM; echo pid $$; "
-                                "sleep 600 & wait"));
+                                "trap 'echo heard; until [ -e " + file +
+                                    " ]; do sleep 0.05; done; exit 75' TERM INT; echo pid $$; " +
+                                    kStay));
   job.process_numbers(2);
   job.send(SIGTERM);
   job.send(SIGINT);
+  job.read_lines(5);  // with the launcher's own
+  std::ofstream(file).put('.');
   EXPECT_EQ(job.wait(), kExitStopped);
   EXPECT_EQ(occurrences(job.output() + job.error(), "heard"), 2U) << job.error();
   EXPECT_EQ(occurrences(job.error(), "killed"), 0U) << job.error();

@@ -17,7 +17,7 @@ import tempfile
 import time
 import unittest
 
-DASO = sys.argv[1]
+DASO = os.path.abspath(sys.argv[1])
 LIMIT = 120  # seconds, far above what any of it takes
 QUICK = ["--data", "synthetic:train=512,test=64,size=8,channels=1", "--model", "mlp", "--batch-size", "16", "--trace", "none"]
 # Steps that take long enough for a signal to come in the one that it is meant for.
@@ -48,6 +48,14 @@ def heeds(pid: int, number: int) -> bool:
     return False
 
 
+def end(job: subprocess.Popen) -> None:
+    job.kill()
+    job.wait()
+    for pipe in (job.stdout, job.stderr):
+        if pipe:
+            pipe.close()
+
+
 class Case(unittest.TestCase):
     def setUp(self):
         holder = tempfile.TemporaryDirectory(prefix="daso_stop_")
@@ -58,7 +66,7 @@ class Case(unittest.TestCase):
     def begin(self, *words: str, before: tuple[str, ...] = (), **options) -> subprocess.Popen:
         job = subprocess.Popen([*before, DASO, *words], text=True, **{
             "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options})
-        self.addCleanup(job.kill)
+        self.addCleanup(end, job)
         return job
 
     def train(self, *flags: str, **options) -> subprocess.Popen:
@@ -188,7 +196,7 @@ class Launchers(Case):
                      "MASTER_PORT": str(free_port()), "OMP_NUM_THREADS": "1"}
         first = self.train(*QUICK, env={**variables, "RANK": "0"})
         agent = self.train(*QUICK, before=("sh", "-c", '"$@"; true', "sh"),
-                           env={**variables, "RANK": "1", "TORCHELASTIC_RUN_ID": "none"})
+                           env={**variables, "RANK": "1", "LOCAL_RANK": "0", "TORCHELASTIC_RUN_ID": "none"})
         self.await_training(first)
         agent.kill()
         self.assertIn("has lost its launcher: torchrun", self.ended(first, 3))

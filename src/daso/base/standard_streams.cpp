@@ -33,8 +33,8 @@ void hold_standard_streams() {
 }
 
 void flush_output() {
-  std::cout.flush();
   errno = 0;
+  std::cout.flush();
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return;
   const int error = errno == 0 ? EIO : errno;
   if (error != EPIPE) lost = error;

@@ -96,11 +96,14 @@ int Job::finish(const std::vector<RankEnd>& ends) {
   const std::optional<int> silent =
       store_.leave(patience, [this](Seconds moment) { return supervisor_.turn(moment); });
   if (silent) {
-    // Its ranks may have ended well, or have been told to stop by its guardian: a node is lost.
-    if ((code == kExitOk || job.stopped) && !options_.keep_survivors) code = kExitPeer;
+    // Its ranks may have ended well, or have been told to stop by its guardian: a node is lost. If
+    // it was us who were told to stop, it may not have been there yet.
+    const bool told = supervisor_.rule().passed_on.has_value();
+    const bool well = code == kExitOk || (job.stopped && !told);
+    if (well && !options_.keep_survivors) code = kExitPeer;
     say(
-        fmt::format("the launcher of node {} has not said within {} s that its ranks have ended, "
-                    "and counts as lost; the job ends with exit code {}",
+        fmt::format("the launcher of node {} has not said within {} s that its ranks have ended; "
+                    "the job ends with exit code {}",
                     *silent, patience.count(), code));
   }
   supervisor_.flush();

@@ -4,6 +4,9 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <cerrno>
+#include <cstdint>
 #include <ctime>
 
 #include "daso/base/environment.h"
@@ -13,72 +16,74 @@
 namespace daso {
 namespace {
 
-enum Stage : std::sig_atomic_t { kBefore, kWorking, kOver };
+enum Stage { kBefore, kWorking, kOver };
 
-// All that the handler touches. It may neither allocate nor lock, so its words are made before.
-struct {
-  volatile std::sig_atomic_t noted = 0;
-  volatile std::sig_atomic_t stage = kWorking;
-  timespec noted_at{};
-  int exit_before = 0;
-  std::array<std::string, kStopSignals.size()> words_before;
-  std::array<std::string, kStopSignals.size()> words;
-} state;
+// All that the handler touches, in whichever thread it runs: it may neither allocate nor lock.
+std::atomic<int> stage{kWorking};
+std::atomic<int> noted{0};              // the first signal
+std::atomic<std::int64_t> noted_at{0};  // on the clock below; 0: none came
+std::atomic<int> code_before{0};
+std::atomic<const StopWords*> words{nullptr};
 
-double seconds_since(const timespec& start) {
+std::int64_t nanoseconds() {
   timespec now{};
   ::clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<double>(now.tv_sec - start.tv_sec) +
-         1e-9 * static_cast<double>(now.tv_nsec - start.tv_nsec);
+  return std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
 }
 
-void say(const std::array<std::string, kStopSignals.size()>& words, int signal) {
-  for (std::size_t i = 0; i < kStopSignals.size(); ++i) {
-    if (kStopSignals[i] != signal || words[i].empty()) continue;
-    [[maybe_unused]] const ssize_t said = ::write(STDERR_FILENO, words[i].data(), words[i].size());
-  }
+void say(const std::string& line) {
+  [[maybe_unused]] const ssize_t said = ::write(STDERR_FILENO, line.data(), line.size());
+}
+
+std::size_t index_of(int signal) {
+  std::size_t index = 0;
+  while (kStopSignals[index] != signal) ++index;
+  return index;
 }
 
 void on_signal(int signal) {
-  if (state.stage == kOver) return;
-  if (state.stage == kBefore) {
-    say(state.words_before, signal);
-    ::_exit(state.exit_before);
+  const int error = errno;  // of what is interrupted
+  const StopWords& own = *words;
+  if (stage == kOver) return;
+  if (stage == kBefore) {
+    say(own.before[index_of(signal)]);
+    ::_exit(code_before);
   }
-  if (state.noted == 0) {
-    ::clock_gettime(CLOCK_MONOTONIC, &state.noted_at);
-    state.noted = signal;
-    say(state.words, signal);
-  } else if (seconds_since(state.noted_at) >= kSameSignal.count()) {
+  const std::int64_t now = nanoseconds();
+  std::int64_t first = 0;
+  if (noted_at.compare_exchange_strong(first, now)) {
+    noted = signal;
+    say(own.noted[index_of(signal)]);
+  } else if (Seconds(1e-9 * static_cast<double>(now - first)) >= kSameSignal) {
     ::signal(signal, SIG_DFL);
     ::raise(signal);  // ends the process when this function has returned
   }
+  errno = error;
 }
 
 }  // namespace
 
 Interrupt::Interrupt(const InterruptOptions& options) {
-  state.noted = 0;
-  state.stage = options.exit_before ? kBefore : kWorking;
-  state.exit_before = options.exit_before.value_or(0);
   // A drawing on the same terminal is written over.
   const std::string mark = ::isatty(STDERR_FILENO) == 1 ? "\033[Kdaso: note: " : "daso: note: ";
   for (std::size_t i = 0; i < kStopSignals.size(); ++i) {
     const int signal = kStopSignals[i];
-    state.words_before[i] =
-        !options.says_before
-            ? ""
-            : fmt::format(
-                  "{}told to stop by signal {} before training began: there was nothing "
-                  "to save, and the same command begins it\n",
-                  mark, signal_text(signal));
-    state.words[i] = options.says ? mark + saving_notice(signal) + "\n" : "";
+    if (options.says_before) {
+      words_.before[i] = fmt::format(
+          "{}told to stop by signal {} before training began: there was nothing to save, and the "
+          "same command begins it\n",
+          mark, signal_text(signal));
+    }
+    if (options.says) words_.noted[i] = mark + saving_notice(signal) + "\n";
   }
+  stage = options.exit_before ? kBefore : kWorking;
+  code_before = options.exit_before.value_or(0);
+  noted = 0;
+  noted_at = 0;
+  words = &words_;
   struct sigaction action {};
   action.sa_handler = on_signal;
   action.sa_flags = SA_RESTART;
-  // One at a time: the handler reads what it has written itself.
-  for (const int signal : kStopSignals) ::sigaddset(&action.sa_mask, signal);
   for (std::size_t i = 0; i < kStopSignals.size(); ++i) {
     ::sigaction(kStopSignals[i], &action, &before_[i]);
   }
@@ -90,11 +95,12 @@ Interrupt::~Interrupt() {
   }
 }
 
-void Interrupt::begin() { state.stage = kWorking; }
-void Interrupt::over() { state.stage = kOver; }
+void Interrupt::begin() { stage = kWorking; }
+void Interrupt::over() { stage = kOver; }
 
 std::optional<int> Interrupt::signal() const {
-  return state.noted == 0 ? std::nullopt : std::optional<int>(state.noted);
+  const int first = noted;
+  return first == 0 ? std::nullopt : std::optional(first);
 }
 
 InterruptOptions rank_interrupt(int stopped_exit) {

@@ -19,6 +19,12 @@ struct InterruptOptions {
   bool says = false;         // that a signal is noted, and what follows
 };
 
+// Lines for standard error, made before a handler needs them; by signal, as in kStopSignals.
+struct StopWords {
+  std::array<std::string, kStopSignals.size()> before;
+  std::array<std::string, kStopSignals.size()> noted;
+};
+
 // While it lives, signals to stop (launch/stop_signals.h) are noted instead of ending the process.
 // A second one, that is not one with the first, ends it. One object at a time, since handlers
 // belong to the process.
@@ -35,6 +41,7 @@ class Interrupt {
   std::optional<int> signal() const;  // the first that came
 
  private:
+  StopWords words_;
   std::array<struct sigaction, kStopSignals.size()> before_{};
 };
 
