@@ -26,12 +26,14 @@ job_count() {
     END { print fit < 1 ? 1 : fit < cores ? fit : cores }' /proc/meminfo
 }
 
-# Ninja runs CMake again by itself when a CMake file changed; what it cannot see is a new set-up.
+# Ninja runs CMake again by itself when a CMake file changed; what it cannot see is a new set-up or
+# preset.
 configure() {
   local preset=$1
   local folder=build/$preset
   forget_moved "$folder"
   if [[ -e $folder/build.ninja && ! build/setup -nt $folder/build.ninja &&
+    ! CMakePresets.json -nt $folder/build.ninja &&
     ! build/missing-packages -nt $folder/build.ninja ]]; then return; fi
   stage "[build] configuring $preset" "configure-$preset" "$cmake" --preset "$preset" \
     "-DCMAKE_MAKE_PROGRAM:FILEPATH=$ninja" "-DDASO_TORCH_DIR:PATH=$torch_dir"

@@ -11,7 +11,7 @@ verb_lint() {
     refuse "lint takes --all or nothing, got: $*"
   fi
   prepare lint_tools
-  prepare configure release  # for the compile commands and the generated headers
+  prepare configure dev  # for the compile commands, file by file, and the generated headers
   cd "$root"
   local files sources
   mapfile -d '' -t files < <(lint_files "$all")
@@ -31,7 +31,7 @@ verb_lint() {
   fi
   if ((${#sources[@]} > 0)); then
     mkdir -p build/lint
-    python3 tools/lint_database.py build/release/compile_commands.json >build/lint/compile_commands.json
+    python3 tools/lint_database.py build/dev/compile_commands.json >build/lint/compile_commands.json
     # Each source on its own, as many at once as compile at once.
     printf '%s\0' "${sources[@]}" |
       xargs -0 -n 1 -P "$(job_count)" tools/tidy.sh "$(find_clang_tidy)" || failed+=' clang-tidy'

@@ -244,6 +244,7 @@ TEST(Launch, KillsAtOnceAtTheSecondSignal) {
   job.read_lines(3);  // with the launcher's own
   const Deadline same(kSameSignal);
   EXPECT_TRUE(holds_within(kPatience, [&] { return same.passed(); }));
+  job.send(SIGINT);
   EXPECT_EQ(job.wait(), 128 + SIGINT);
   EXPECT_TRUE(gone(ranks.front()));
 }
@@ -269,8 +270,8 @@ TEST(Launch, TakesSignalsThatComeTogetherForOne) {
 // Its ranks end, told by its guardian, in good order or not: the job has lost a node.
 TEST(Launch, IsNotWellWhenTheLauncherOfAnotherNodeIsKilled) {
   const std::string rendezvous = "127.0.0.1:" + std::to_string(free_port());
-  const auto flags = [&](const char* node) {
-    return Flags{"--ranks", "1,1", "--node", node, "--rendezvous", rendezvous, "--grace", "1"};
+  const auto flags = [&](const char* node, const char* grace) {
+    return Flags{"--ranks", "1,1", "--node", node, "--rendezvous", rendezvous, "--grace", grace};
   };
   const std::string fifo = ::testing::TempDir() + "launch_test_fifo_" + std::to_string(::getpid());
   ASSERT_EQ(::mkfifo(fifo.c_str(), S_IRUSR | S_IWUSR), 0);
@@ -278,8 +279,8 @@ TEST(Launch, IsNotWellWhenTheLauncherOfAnotherNodeIsKilled) {
   const std::string script = "if [ $RANK = 0 ]; then read end <" + fifo +
                              "; exit 75; fi; trap 'kill $!; echo end >" + fifo +
                              "; exit 75' TERM; echo pid $$; sleep 600 & wait";
-  Launched first(Launched::script(flags("0"), script));
-  Launched second(Launched::script(flags("1"), script));
+  Launched first(Launched::script(flags("0", "1"), script));
+  Launched second(Launched::script(flags("1", "15"), script));
   second.process_numbers(1);
   second.send(SIGKILL);
   EXPECT_EQ(first.wait(), kExitPeer) << first.error();

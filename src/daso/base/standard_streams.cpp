@@ -17,7 +17,10 @@
 namespace daso {
 namespace {
 
-// Like the stream that it belongs to, there is one in a process.
+constexpr int kUnknown = -1;
+
+// The reason, as an errno; 0: nothing was lost. Like the stream that it belongs to, there is one in
+// a process.
 std::atomic<int> lost{0};
 
 }  // namespace
@@ -36,7 +39,8 @@ void flush_output() {
   errno = 0;
   std::cout.flush();
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return;
-  const int error = errno == 0 ? EIO : errno;
+  // A print that failed before has left no more than a mark on the stream.
+  const int error = errno == 0 ? kUnknown : errno;
   if (error != EPIPE) lost = error;
   // What is left in the buffer would make the next print throw.
   ::__fpurge(stdout);
@@ -44,8 +48,8 @@ void flush_output() {
 }
 
 std::string lost_output(int error) {
-  return fmt::format("standard output could not be written ({}); what was printed is lost",
-                     std::strerror(error));
+  return fmt::format("standard output could not be written{}; what was printed is lost",
+                     error > 0 ? fmt::format(" ({})", std::strerror(error)) : "");
 }
 
 int checked_output(int code) {
