@@ -123,7 +123,7 @@ class Signals(Case):
         self.assertIn("--stopped-exit", self.ended(self.train(*QUICK, *PAIR, "--stopped-exit", "126"), 2))
 
     def test_slow_steps_are_not_waited_for(self):
-        """Sixteen of them today; two from the one in which the signal comes."""
+        """Not for sixteen of them, as for quick ones: two, from the one in which the signal comes."""
         job = self.train(*SLOW, *PAIR)
         self.await_training(job)  # after the first step
         job.send_signal(signal.SIGTERM)
