@@ -21,6 +21,7 @@ constexpr Seconds kRingLimit = Lookout::kRollCall + Seconds(2);
 
 constexpr const char* kAnswers = "answers";      // list: who answers the roll call, and its counts
 constexpr const char* kAccounted = "accounted";  // how many have answered or are reported as gone
+constexpr const char* kHeard = "heard";          // how many know what came out
 constexpr const char* kFarewells = "farewells";  // list: who ended in good order
 constexpr const char* kGone = "gone";            // list, of the whole job: what launchers saw
 
@@ -166,6 +167,13 @@ Failure Lookout::call_roll(const std::string& reason) {
     if (!failure.begun.contains(rank)) failure.missing.push_back(rank);
   }
   failure.text = failure.missing.empty() ? reason : join(verdicts(failure.missing), "; ");
+  table_.add(kHeard, 1);
+  // Those that are there have a moment to read the same, before the store goes with this rank.
+  const auto present = static_cast<std::int64_t>(failure.begun.size());
+  const Deadline moment(kRollCall);
+  while (watch_.hosts_store && !moment.passed() && table_.add(kHeard, 0) < present) {
+    std::this_thread::sleep_for(kBetweenCounts);
+  }
   return failure;
 }
 

@@ -34,6 +34,7 @@ struct Watch {
   // How many operations this rank has begun on each group.
   std::function<std::map<std::string, std::int64_t>()> begun;
   Parent parent;
+  bool hosts_store = false;  // which then goes with this rank
 };
 
 // One thread in every rank that looks at the store for bad news ten times a second, so that a

@@ -114,13 +114,17 @@ World::Body::~Body() {
 }
 
 void World::Body::post_lookout() {
+  const Place& place = options.place;
+  const bool by_rank_zero =
+      place.store_at == StoreAt::kRankZero || place.store_at == StoreAt::kOverMpi;
   guard.lookout =
       std::make_shared<Lookout>(*store, generation,
                                 Watch{.rank = rank,
                                       .launch_ranks = launch_ranks_of(members),
                                       .names = names_of(members),
                                       .begun = [counts = counts] { return counts->all(); },
-                                      .parent = parent_to_watch(options)},
+                                      .parent = parent_to_watch(options),
+                                      .hosts_store = by_rank_zero && place.rank == 0},
                                 guard.alarm);
 }
 
