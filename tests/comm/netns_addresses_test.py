@@ -33,6 +33,11 @@ def run(*command: str) -> str:
                           timeout=LONGEST).stdout
 
 
+def nodes_in(text: str) -> list:
+    """The nodes of the doctor's JSON, around which notes may stand."""
+    return json.loads(text[text.index("{"):text.rindex("}") + 1])["topology"]["nodes"]
+
+
 class Machines(unittest.TestCase):
     def setUp(self):
         for i, name in enumerate(NAMES):
@@ -90,13 +95,13 @@ class Machines(unittest.TestCase):
 
     def test_without_a_launcher_the_own_name_of_rank_0_may_be_loopback_where_a_device_is_named(self):
         texts = self.ends(self.start_by_pytorch([DASO, "doctor", "--json", "--timeout", str(LIMIT), "--interface", "eth0"]), 0)
-        self.assertEqual(len(json.loads(texts[0][texts[0].index("{"):])["topology"]["nodes"]), 2)
+        self.assertEqual([node["ranks"] for node in nodes_in(texts[0])], [[0], [1]])
 
     def test_machines_with_one_name_are_two_nodes(self):
         """Namespaces share the host's name; the ranks of each are a node, and it is said."""
         texts = self.ends(self.start_by_srun([DASO, "doctor", "--json", "--timeout", str(LIMIT)]), 0)
         name = os.uname().nodename
-        nodes = json.loads(texts[0][texts[0].index("{"):texts[0].rindex("}") + 1])["topology"]["nodes"]
+        nodes = nodes_in(texts[0])
         self.assertEqual([node["ranks"] for node in nodes], [[0, 1], [2]])
         self.assertEqual([node["name"] for node in nodes], [name, f"{name}-2"])
         self.assertIn(f"several machines are called '{name}'", texts[0])
