@@ -76,7 +76,7 @@ RunPlan run_plan_of(const Settings& options, int ranks, std::int64_t batches) {
   return {.epochs = options.epochs,
           .batches = batches,
           .rate = rate_of(rate_options(options, ranks, batches)),
-          .most_steps = options.max_steps.value_or(kEndless)};
+          .most_steps = options.max_steps ? *options.max_steps : kEndless};
 }
 
 void resolve_rate(Settings& options, int ranks, std::int64_t batches) {
