@@ -58,7 +58,12 @@ ZipArchive::ZipArchive(const std::filesystem::path& path)
 const ZipRecord* ZipArchive::find(const std::string& name) const {
   const auto found = std::find_if(records_.begin(), records_.end(),
                                   [&](const ZipRecord& one) { return one.name == name; });
-  return found == records_.end() ? nullptr : &*found;
+  if (found == records_.end()) return nullptr;
+  require(
+      found->stored,
+      "{}: record {} is compressed, which torch.save never does: save the tensors again with it",
+      name_, daso::quoted(name));
+  return &*found;
 }
 
 std::string ZipArchive::text_at(std::uint64_t offset, std::uint64_t bytes) const {
@@ -129,9 +134,8 @@ void ZipArchive::read_directory(const Directory& directory) {
     record.bytes = widened(bytes, extra);
     const std::uint64_t packed = widened(stored, extra);
     record.header = widened(header, extra);
-    require(method == 0 && packed == record.bytes,
-            "{} is compressed, which torch.save never does: save the tensors again with it", where);
-    require(record.bytes <= bytes_,
+    record.stored = method == 0 && packed == record.bytes;
+    require(!record.stored || record.bytes <= bytes_,
             "{} is truncated: it should have {} bytes, the whole file has {}", where, record.bytes,
             bytes_);
     records_.push_back(std::move(record));

@@ -18,17 +18,18 @@ struct ZipRecord {
   std::uint64_t header = 0;  // where it begins in the archive
   std::uint64_t bytes = 0;
   std::uint32_t checksum = 0;  // CRC-32
+  bool stored = true;          // as it is; else it is compressed
 };
 
-// A ZIP archive whose records are stored as they are, as torch.save writes it; others are refused.
-// Also those with more than 4 GB or 65535 records (ZIP64). All throw ConfigError naming the file.
+// A ZIP archive, also of more than 4 GB or 65535 records (ZIP64). Its records are stored as they
+// are where torch.save wrote it. All throw ConfigError naming the file.
 class ZipArchive {
  public:
   // Reads the list of records.
   explicit ZipArchive(const std::filesystem::path& path);
 
   const std::vector<ZipRecord>& records() const { return records_; }
-  // Null where there is none of this name.
+  // Null where there is none of this name. Refuses one that is compressed.
   const ZipRecord* find(const std::string& name) const;
 
   // All of its bytes, into as much room; checked against the checksum.
