@@ -260,7 +260,7 @@ install_builds_the_program_and_lays_it_down() {
   expect "what was installed" "$(grep -- --install "$CALLS")" "cmake --install build/release --prefix $scratch/here it is"
   run "$repo/daso" install
   expect code "$code" 2
-  expect errors "$errors" "daso: install takes --prefix DIR, got: nothing"
+  expect errors "$errors" "daso: install takes --prefix DIR and --bundle, got: nothing"
 }
 
 two_calls_at_once_build_one_after_the_other() {

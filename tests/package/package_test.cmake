@@ -34,3 +34,15 @@ run(${CMAKE_COMMAND} -E env LD_TRACE_LOADED_OBJECTS=1 ${prefix}/bin/daso)
 if(NOT output MATCHES "libdaso\\.so[^ ]* => [^\n]*/prefix/" OR output MATCHES "not found")
   message(FATAL_ERROR "${prefix}/bin/daso is not linked to the installed libdaso.so:\n${output}")
 endif()
+
+# With all libraries beside them, what was installed finds them wherever the folder is moved.
+run(bash -euc [=[source "$0/tools/build.sh" && bundle "$1"]=] ${CMAKE_CURRENT_LIST_DIR}/../..
+  ${prefix})
+set(moved ${SCRATCH_DIR}/moved)
+file(RENAME ${prefix} ${moved})
+run(${moved}/bin/daso --version)
+run(${CMAKE_COMMAND} -E env LD_TRACE_LOADED_OBJECTS=1 ${moved}/bin/daso)
+if(NOT output MATCHES "libdaso\\.so[^ ]* => [^\n]*/moved/" OR
+    NOT output MATCHES "libtorch_cpu\\.so => [^\n]*/moved/[^\n]*/bundled/")
+  message(FATAL_ERROR "${moved}/bin/daso does not find the libraries beside it:\n${output}")
+endif()
