@@ -98,7 +98,7 @@ class Hosts(unittest.TestCase):
         job.kill()
         await_that(lambda: not processes_of(self.run_folder), "no process is left")
         job.communicate(timeout=LIMIT)
-        self.assertGreaterEqual(self.checkpoints()[-1], before)
+        self.assertGreater(self.checkpoints()[-1], before)
 
     def test_a_host_out_of_reach_is_named_and_ends_the_job(self):
         _, errors = self.end_of(self.start(hosts="localhost,nowhere"), 3)
