@@ -11,8 +11,6 @@ to try any of them.
 import argparse
 import os
 import pathlib
-import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -24,7 +22,7 @@ sys.dont_write_bytecode = True
 import container
 import launchers
 import slurm
-from machines import ROOT, Machines, await_that, signal_inside
+from machines import ROOT, Machines, await_that, signal_inside, why_none
 from training import LONG, SHORT, Training
 
 LAUNCHERS = {"own": launchers.Own, "hosts": launchers.Hosts, "mpirun": launchers.OpenMpi,
@@ -214,21 +212,24 @@ def main() -> int:
     parser.add_argument("--write", action="store_true", help="with all columns")
     options = parser.parse_args()
     cells = options.cells.split(",")
-    if os.geteuid() != 0:
-        print("machines are made of namespaces, which takes root")
+    for given, known in ((options.only.split(","), LAUNCHERS), (cells, CELLS)):
+        unknown = [name for name in given if name not in known]
+        if unknown:
+            parser.error(f"there is no {unknown[0]}; there are {', '.join(known)}")
+    if why := why_none():
+        print(why)
         return SKIPPED
 
     rows = []
     for name in options.only.split(","):
-        folder = pathlib.Path(tempfile.mkdtemp(prefix=f"daso-{name}-"))
-        trial = Trial(name, folder, os.path.abspath(options.daso),
-                      os.path.abspath(options.python))
-        why = trial.launcher.missing()
-        if why:
-            print(f"{name} is not tried: {why}")
-        else:
-            rows.append(trial.row(cells))
-        shutil.rmtree(folder)
+        with tempfile.TemporaryDirectory(prefix=f"daso-{name}-") as folder:
+            trial = Trial(name, pathlib.Path(folder), os.path.abspath(options.daso),
+                          os.path.abspath(options.python))
+            why = trial.launcher.missing()
+            if why:
+                print(f"{name} is not tried: {why}")
+            else:
+                rows.append(trial.row(cells))
     print(heading(cells), *(markdown(row) for row in rows), sep="\n")
     if options.write and cells == list(CELLS):
         write(rows)

@@ -18,6 +18,15 @@ LIMIT = 60  # seconds, of everything that should take much less
 COUNT = 2
 
 
+def why_none() -> str | None:
+    """Why there can be no machines here; root in a container often may not make namespaces."""
+    if os.geteuid() != 0:
+        return "machines are made of namespaces, which takes root"
+    tried = subprocess.run(["unshare", "--net", "--mount", "--pid", "--fork", "true"], text=True,
+                           capture_output=True, timeout=LIMIT)
+    return None if tried.returncode == 0 else f"no namespaces: {tried.stderr.strip()}"
+
+
 def await_that(holds, what: str, limit: float = LIMIT) -> None:
     deadline = time.monotonic() + limit
     while not holds():
