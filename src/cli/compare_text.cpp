@@ -51,10 +51,10 @@ ordered_json json_of(const CompareRow& row) {
   return one;
 }
 
-// As RFC 4180 has it.
+// As RFC 4180 has it. A number that is not finite is written as null, and has an empty cell as
+// well.
 std::string csv_cell(const ordered_json& value) {
-  if (value.is_null()) return "";
-  if (!value.is_string()) return value.dump();
+  if (!value.is_string()) return value.dump() == "null" ? "" : value.dump();
   return "\"" + join(split(value.get<std::string>(), '"'), "\"\"") + "\"";
 }
 

@@ -84,9 +84,11 @@ TEST(Compare, RowsAreALineOfCsvEach) {
   CompareRow row;
   row.label = "daso:freeze=\"a\"";
   row.seconds.mean = 1.5;
+  row.test_accuracy.mean = std::nan("");  // of a task without labels
   const std::string text = csv_text({row, row});
   EXPECT_THAT(text, testing::StartsWith("strategy,seconds,seconds_deviation,seconds_difference,"));
   EXPECT_THAT(text, testing::HasSubstr("\n\"daso:freeze=\"\"a\"\"\",1.5,0.0,0.0,,"));
+  EXPECT_THAT(text, testing::Not(testing::HasSubstr("null")));
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 3);
 }
 
