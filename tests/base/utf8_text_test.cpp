@@ -25,11 +25,12 @@ TEST(Utf8, ShowsTheBytesThatAreNone) {
 
 // From the first to the last of each length.
 TEST(Utf8, WritesWhatItReads) {
-  for (const char32_t point : {0x0, 0x7f, 0x80, 0xfc, 0x7ff, 0x800, 0xffff, 0x10000, 0x10ffff}) {
+  for (const int number : {0x0, 0x7f, 0x80, 0xfc, 0x7ff, 0x800, 0xffff, 0x10000, 0x10ffff}) {
+    const auto point = static_cast<char32_t>(number);
     const std::string text = utf8_of(point);
     const auto* const first = reinterpret_cast<const std::uint8_t*>(text.data());
     const auto read = first_character({first, text.size()});
-    ASSERT_TRUE(read) << point;
+    ASSERT_TRUE(read) << number;
     EXPECT_EQ(read->point, point);
     EXPECT_EQ(read->bytes, text.size());
   }
