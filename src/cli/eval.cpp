@@ -167,7 +167,7 @@ Command add_eval(CLI::App& parent) {
   app->add_flag("--json", options->json, "Print one JSON object");
   add_launch_flags(*app, options->launch, kEvalShape);
   add_world_flags(*app, options->launch);
-  app->footer("docs/training.md tells more.");
+  app->footer("docs/using.md tells more.");
   return {app, [options](const Invocation& invocation) {
             if (options->data.empty()) options->data = own_data(options->run);
             return on_ranks({"eval",

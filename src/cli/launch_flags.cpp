@@ -27,8 +27,8 @@ std::vector<std::string> parse_hosts(const std::string& text) {
   std::vector<std::string> hosts = split(text, ',');
   for (const std::string& host : hosts) {
     // One that begins with a dash would be an option to ssh.
-    const bool sound = !host.empty() && host.front() != '-' &&
-                       host.find_first_of(" \t\n'\"") == std::string::npos;
+    const bool sound =
+        !host.empty() && host.front() != '-' && host.find_first_of(" \t\n'\"") == std::string::npos;
     require(sound, "--hosts '{}': '{}' is no host; write names with commas between, like a,b", text,
             host);
   }

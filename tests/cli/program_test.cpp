@@ -129,8 +129,8 @@ TEST(Program, HelpAndVersionEndWell) {
 // What ./daso does is told once, by the program's own help.
 TEST(Program, HelpOfACommandNamesItsPage) {
   const std::vector<std::pair<std::vector<std::string>, std::string>> pages = {
-      {{"train"}, "docs/training.md"},      {{"eval"}, "docs/training.md"},
-      {{"export"}, "docs/training.md"},     {{"report"}, "docs/report.md"},
+      {{"train"}, "docs/training.md"},      {{"eval"}, "docs/using.md"},
+      {{"export"}, "docs/using.md"},        {{"report"}, "docs/report.md"},
       {{"top"}, "docs/tracing.md"},         {{"make"}, "docs/data.md"},
       {{"make", "images"}, "docs/data.md"}, {{"make", "text"}, "docs/data.md"},
       {{"bench"}, "docs/measuring.md"},     {{"bench", "comm"}, "docs/measuring.md"},

@@ -79,7 +79,7 @@ class ExamplesReader final : public Reader {
 
 template <typename Made, typename Data>
 std::shared_ptr<Reader> make_reader(std::shared_ptr<const Data> data,
-                                  const EvaluationOptions& options) {
+                                    const EvaluationOptions& options) {
   check(options);
   return std::make_shared<Made>(std::move(data), options);
 }
@@ -97,8 +97,8 @@ struct EvaluationLoader::Body {
 
 EvaluationLoader::EvaluationLoader(std::shared_ptr<const Dataset> dataset,
                                    const EvaluationOptions& options)
-    : body_(
-          std::make_unique<Body>(make_reader<DatasetReader>(std::move(dataset), options), options)) {}
+    : body_(std::make_unique<Body>(make_reader<DatasetReader>(std::move(dataset), options),
+                                   options)) {}
 
 EvaluationLoader::EvaluationLoader(std::shared_ptr<const Examples> examples,
                                    const EvaluationOptions& options)

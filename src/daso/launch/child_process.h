@@ -39,8 +39,8 @@ struct ProcessEnd {
 };
 
 // A program that runs in a process group of its own, its output in two pipes, its input empty, or a
-// pipe by which it is told of signals. The destructor kills what is left of the group. Until then an ended process stays in the process
-// table, so that its number cannot come to mean another.
+// pipe by which it is told of signals. The destructor kills what is left of the group. Until then
+// an ended process stays in the process table, so that its number cannot come to mean another.
 class ChildProcess {
  public:
   // `mask` is the program's signal mask. Its number is written to `announce_to` before it runs, so

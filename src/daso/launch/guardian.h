@@ -16,7 +16,7 @@ namespace daso {
 // elsewhere. The destructor is the orderly end: nobody is signalled.
 class Guardian {
  public:
-  // `grace` lies between SIGTERM and SIGKILL.
+  // `grace` lies between SIGTERM and SIGKILL: time to save, where ranks do.
   explicit Guardian(Seconds grace);
   Guardian(const Guardian&) = delete;
   Guardian& operator=(const Guardian&) = delete;

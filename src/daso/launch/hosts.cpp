@@ -130,14 +130,15 @@ int launch_on_hosts(const LaunchFlags& flags, Shape shape,
   const HostsPlan plan = plan_for(flags, options, arguments);
 
   SignalInbox signals;
-  const Guardian guardian(options.grace);
+  const Guardian guardian(std::max(options.grace, options.time_to_save));
   Sink output(STDOUT_FILENO);
   Sink error(STDERR_FILENO);
   std::vector<LastLines> said(flags.hosts.size());
   std::deque<LineStream> lines;
-  Supervisor supervisor(
-      {.grace = options.grace + kForTheWay, .time_to_save = options.time_to_save + kForTheWay},
-      signals, {&output, &error});
+  Supervisor supervisor({.grace = options.grace + kForTheWay,
+                         .time_to_save = options.time_to_save + kForTheWay,
+                         .stopped_exit = options.stopped_exit},
+                        signals, {&output, &error});
   const auto pass_on = [&](FileDescriptor from, LineStream::Options to) {
     LineStream& stream = lines.emplace_back(std::move(to));
     supervisor.add_stream(

@@ -40,7 +40,7 @@ Job::Job(const LaunchOptions& options)
       spots_(own_spots(options)),
       cluster_(cluster_for(options)),
       signals_(options.signal_source),
-      guardian_(options.grace),
+      guardian_(std::max(options.grace, options.time_to_save)),
       store_(options, cluster_.empty() ? nullptr : &cluster_.front()),
       address_{store_.address(), token_for(options)},
       terminal_(::isatty(STDOUT_FILENO) != 0),

@@ -28,14 +28,14 @@ namespace daso {
 // What to start and where. See docs/cluster.md for several machines.
 struct LaunchOptions {
   std::vector<int> ranks_per_node = {1};  // one entry a node
-  std::optional<int> node_index;     // start only this node's ranks; other launchers start the rest
-  std::string rendezvous;            // HOST:PORT; empty: a free port of this machine
-  std::string interface;             // device whose address the store listens on; empty: see below
-  std::string cluster;               // start the ranks on the nodes of this virtual cluster
+  std::optional<int> node_index;  // start only this node's ranks; other launchers start the rest
+  std::string rendezvous;         // HOST:PORT; empty: a free port of this machine
+  std::string interface;          // device whose address the store listens on; empty: see below
+  std::string cluster;            // start the ranks on the nodes of this virtual cluster
   SignalSource signal_source = SignalSource::kSystem;  // what tells the launcher to end
-  std::string job_token;             // empty: made up here
-  std::string backend = "gloo";      // mpi goes through mpirun
-  Seconds limit{60};                 // for what the launcher itself waits for
+  std::string job_token;                               // empty: made up here
+  std::string backend = "gloo";                        // mpi goes through mpirun
+  Seconds limit{60};                                   // for what the launcher itself waits for
   Seconds grace{5};                  // from asking a rank to end (SIGTERM) to killing it
   Seconds time_to_save{0};           // instead, if longer, after a signal that came to us
   int stopped_exit = kExitStopped;   // of a rank that was stopped and can go on

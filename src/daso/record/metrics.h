@@ -78,12 +78,13 @@ inline constexpr std::array kMetrics{
            "between node 0's parameters and the mean, as they travelled (the wire's rounding "
            "included), over the slice that rank 0 leads.",
            [](const Progress& now) -> Taken { return now.strategy.distance; }},
-    Metric{"late_rank", "", "", "several ranks, after 16 steps",
-           "The rank that took longest for a step, without the time in which it waited itself: "
-           "the latest of 8 steps. Ranks tell each other every 8 steps, in the background.",
-           [](const Progress& now) -> Taken {
-             return now.late ? Taken(now.late->rank) : std::nullopt;
-           }},
+    Metric{
+        "late_rank", "", "", "several ranks, after 16 steps",
+        "The rank that took longest for a step, without the time in which it waited itself: "
+        "the latest of the last few. Ranks tell each other every 1 to 8 steps, in the background.",
+        [](const Progress& now) -> Taken {
+          return now.late ? Taken(now.late->rank) : std::nullopt;
+        }},
     Metric{"late_step", "", "", "as `late_rank`", "The step in which it did.",
            [](const Progress& now) -> Taken {
              return now.late ? Taken(now.late->step) : std::nullopt;

@@ -172,8 +172,7 @@ void RunFiles::end(const Summary& summary) {
     warn((facts_.folder / "summary.json").string() + ": cannot be written");
   }
   seconds_left_ = 0;
-  const bool finished = summary.epochs >= facts_.epochs || summary.steps >= facts_.max_steps;
-  put_status(finished ? "finished" : "stopped");
+  put_status(summary.finished ? "finished" : "stopped");
   try {
     write_report({facts_.folder}, facts_.folder / "report.html");
   } catch (const std::exception& error) {

@@ -21,7 +21,6 @@ struct RunFacts {
   std::string model;
   std::string data;
   int epochs = 1;
-  std::int64_t max_steps = kEndless;
   std::int64_t first_step = 0;  // where this process began; later ones of a run before are dropped
 };
 

@@ -40,7 +40,6 @@ TrainReport::TrainReport(const World& world, const Settings& options, const Sess
                      .model = options.model,
                      .data = options.data,
                      .epochs = options.epochs,
-                     .max_steps = options.max_steps ? *options.max_steps : kEndless,
                      .first_step = session.resumed().value_or(RunPlace{}).step}),
       histograms_(options.histograms),
       quiet_(quiet),
