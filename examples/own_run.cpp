@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A module, data and loss of our own, with all that `daso train` has: checkpoints, --resume,
-// signals, metrics, a trace, a report, and its flags.
+// signals, metrics, a report, and its flags.
 //   daso run --nodes 2 --ranks-per-node 2 -- ./own_run --epochs 20 --out runs/own_run
 #include <daso/comm/no_reverse_lookup.h>
 #include <daso/run/settings.h>

@@ -13,6 +13,7 @@ import stat
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 sys.dont_write_bytecode = True
@@ -60,6 +61,15 @@ class Machines(unittest.TestCase):
             # As Debian does it: a machine's own name is 127.0.1.1.
             hosts = [f"127.0.1.1 m{j}" if i == j else f"10.77.0.{j + 1} m{j}" for j in range(2)]
             (ETC / name / "hosts").write_text("127.0.0.1 localhost\n" + "\n".join(hosts) + "\n")
+        for name in NAMES:
+            self.await_link(name, "eth0")
+
+    def await_link(self, name: str, device: str) -> None:
+        """The kernel may take a second to see that both ends of a link are up."""
+        deadline = time.monotonic() + LONGEST
+        while "state UP" not in run("ip", "-n", name, "link", "show", device):
+            self.assertLess(time.monotonic(), deadline, f"{device} of {name} does not come up")
+            time.sleep(0.01)
 
     def start(self, machine: int, command: list, variables: dict) -> subprocess.Popen:
         process = subprocess.Popen(

@@ -41,7 +41,7 @@ class OwnRun(unittest.TestCase):
         # The mean of sin(2x)^2 over the interval is about 0.5: what a constant 0 would reach.
         self.assertLess(summary["test_loss"], 0.1)
         self.assertNotIn("test_accuracy", summary)
-        for name in ["report.html", "metrics.jsonl", "trace.json", "config.toml"]:
+        for name in ["report.html", "metrics.jsonl", "config.toml"]:
             self.assertTrue((self.folder / "a" / name).exists(), name)
 
     def test_goes_on_with_the_same_bits(self):

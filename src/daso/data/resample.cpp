@@ -35,13 +35,13 @@ Rectangle centre_crop(int width, int height) {
   return crop;
 }
 
-struct Reach {
+struct Footprint {
   int first = 0;
   int end = 0;
 };
 
 // The pixels of first ... end - 1 that have a say in `size` pixels over `length` from `from` on.
-Reach reach(double from, double length, int size, int first, int end) {
+Footprint reach(double from, double length, int size, int first, int end) {
   const double support = std::max(1.0, length / size) + 1;  // and what rounding may add
   return {std::max(first, static_cast<int>(std::floor(from - support))),
           std::min(end, static_cast<int>(std::ceil(from + length + support)))};
@@ -109,8 +109,8 @@ int shrink_for(const ImageCut& cut, int size) {
 
 Rectangle reach_of(const ImageCut& cut, int size) {
   const Rectangle& within = cut.within;
-  const Reach across = reach(cut.left, cut.width, size, within.left, within.right());
-  const Reach down = reach(cut.top, cut.height, size, within.top, within.bottom());
+  const Footprint across = reach(cut.left, cut.width, size, within.left, within.right());
+  const Footprint down = reach(cut.top, cut.height, size, within.top, within.bottom());
   return {.left = across.first,
           .top = down.first,
           .width = across.end - across.first,
