@@ -102,7 +102,7 @@ Command add_compare(CLI::App& parent) {
   app->add_flag("--json", command->json, "Print the rows alone, as JSON");
   add_launch_flags(*app, command->launch, kSmallCluster);
   add_world_flags(*app, command->launch);
-  app->footer("docs/comparing.md tells more.");
+  app->footer("See docs/comparing.md.");
   return {app,
           [app, command](const Invocation& invocation) { return act(*app, *command, invocation); }};
 }

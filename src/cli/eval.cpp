@@ -159,7 +159,7 @@ Command add_eval(CLI::App& parent) {
   app->add_flag("--best", options->choice.best, "The model of the best epoch (--keep-best)");
   app->add_flag("--ema", options->choice.averaged, "With averaged parameters (--ema)");
   app->add_flag("--skip-bad-images", options->skip_bad_images,
-                "Of images:DIR: as of daso train; tells their number");
+                "Of images:DIR: as of daso train; says how many");
   Flags(*app)
       .count("--loader-threads", "That prepare a rank's batches, up to 1024",
              options->loader_threads, 1, kMostThreads)
@@ -167,7 +167,7 @@ Command add_eval(CLI::App& parent) {
   app->add_flag("--json", options->json, "Print one JSON object");
   add_launch_flags(*app, options->launch, kEvalShape);
   add_world_flags(*app, options->launch);
-  app->footer("docs/using.md tells more.");
+  app->footer("See docs/using.md.");
   return {app, [options](const Invocation& invocation) {
             if (options->data.empty()) options->data = own_data(options->run);
             return on_ranks({"eval",

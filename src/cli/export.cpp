@@ -65,7 +65,7 @@ Command add_export(CLI::App& parent) {
   app->add_option("--to", options->to, "The file to write")->required();
   app->add_flag("--best", options->choice.best, "The model of the best epoch (--keep-best)");
   app->add_flag("--ema", options->choice.averaged, "With averaged parameters (--ema)");
-  app->footer("docs/using.md tells more.");
+  app->footer("See docs/using.md.");
   return {app, [options](const Invocation&) { return act(*options); }};
 }
 

@@ -60,7 +60,7 @@ Command add_generate(CLI::App& parent) {
   flags.parsed("--seed", "Of what is drawn", options.seed, parse_seed)->default_str("1");
   app->add_flag("--best", command->choice.best, "The model of the best epoch (--keep-best)");
   app->add_flag("--ema", command->choice.averaged, "With averaged parameters (--ema)");
-  app->footer("docs/using.md tells more.");
+  app->footer("See docs/using.md.");
   return {app, [command](const Invocation&) { return act(*command); }};
 }
 

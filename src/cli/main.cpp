@@ -41,13 +41,13 @@ std::vector<Command> add_commands(CLI::App& app) {
       "  ./daso install --prefix DIR  put program, library and headers into a folder\n"
       "  ./daso lint [--all]          look at the changed files, or at all\n"
       "Exit codes: 0 all went well, 1 a bug, a failed check or lost output, 2 something to mend,\n"
-      "3 a rank was lost, 75 told to stop and can go on. docs/errors.md tells more.");
+      "3 a rank was lost, 75 told to stop and can go on. See docs/errors.md.");
   CLI::App* bench = app.add_subcommand("bench", "Measure: comm, overlap, merge, step, loader");
   bench->require_subcommand(0, 1);
   bench->footer("docs/measuring.md defines every number.");
   CLI::App* make = app.add_subcommand("make", "Write data to try things on: images, text");
   make->require_subcommand(0, 1);
-  make->footer("docs/data.md tells more.");  // also of its commands
+  make->footer("See docs/data.md.");  // also of its commands
   return {daso::cli::add_train(app),
           daso::cli::add_eval(app),
           daso::cli::add_export(app),
@@ -86,7 +86,7 @@ void parse(CLI::App& app, const Invocation& invocation) {
 
 int refuse(const CLI::App& app, const std::string& reason) {
   const std::string name = daso::cli::full_name(daso::cli::reached(app));
-  fmt::print(stderr, "daso: {}\n{} --help tells more\n", reason, name);
+  fmt::print(stderr, "daso: {}\nsee {} --help\n", reason, name);
   return daso::kExitConfig;
 }
 

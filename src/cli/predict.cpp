@@ -71,7 +71,7 @@ Command add_predict(CLI::App& parent) {
   app->add_flag("--best", options->choice.best, "The model of the best epoch (--keep-best)");
   app->add_flag("--ema", options->choice.averaged, "With averaged parameters (--ema)");
   app->add_flag("--json", options->json, "Print one JSON list");
-  app->footer("docs/using.md tells more.");
+  app->footer("See docs/using.md.");
   return {app, [options](const Invocation&) { return act(*options); }};
 }
 

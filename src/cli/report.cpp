@@ -44,7 +44,7 @@ Command add_report(CLI::App& parent) {
                   "The file to write; without it report.html, in the run's folder or for several "
                   "runs in the current one")
       ->type_name("FILE");
-  app->footer("docs/report.md tells more.");
+  app->footer("See docs/report.md.");
   return {app, [options](const Invocation&) { return act(*options); }};
 }
 

@@ -163,7 +163,7 @@ Command add_top(CLI::App& parent) {
   app->add_option("run", options->run, "The run's folder")->required();
   app->add_flag("--once", options->once, "Print the view once, as if not on a terminal");
   app->add_flag("--json", options->json, "Print the run's status.json");
-  app->footer("docs/tracing.md tells more.");
+  app->footer("See docs/tracing.md.");
   return {app, [options](const Invocation&) { return top(*options); }};
 }
 

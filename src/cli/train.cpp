@@ -103,7 +103,7 @@ Command add_train(CLI::App& parent) {
   add_world_flags(*app, command->launch);
   app->footer(
       "Ends with 0 when the run is finished, and with 75 when a signal (Ctrl-C, SIGTERM, SIGUSR1)\n"
-      "has stopped it and it can go on with --resume. docs/training.md tells more.");
+      "has stopped it and it can go on with --resume. See docs/training.md.");
   return {app,
           [app, command](const Invocation& invocation) { return act(*app, *command, invocation); }};
 }

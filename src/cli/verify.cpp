@@ -245,7 +245,7 @@ Command add_verify(CLI::App& parent) {
   for (const char* name : {"--nodes", "--ranks-per-node", "--node-of-rank", "--node-index"}) {
     app->remove_option(app->get_option(name));
   }
-  app->footer("docs/verify.md tells what is compared, and how exactly.");
+  app->footer("See docs/verify.md for what is compared, and how exactly.");
   return {app, [flags, run](const Invocation&) {
             flags->exchange = run->exchange;
             flags->wire = run->wire.value_or(flags->wire);

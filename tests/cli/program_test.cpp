@@ -42,7 +42,7 @@ bool contains(const std::string& text, const std::string& part) {
 struct Mistake {
   std::vector<std::string> arguments;
   std::string said;   // part of what stands on standard error
-  std::string where;  // the command whose --help tells more
+  std::string where;  // the command whose --help is named
 };
 
 TEST(Program, MistakesEndWithTwoAndTheNearestRightWord) {
@@ -107,8 +107,7 @@ TEST(Program, MistakesEndWithTwoAndTheNearestRightWord) {
     EXPECT_EQ(result.code, 2) << result.error;
     EXPECT_EQ(result.output, "");
     EXPECT_TRUE(contains(result.error, mistake.said)) << result.error;
-    EXPECT_TRUE(contains(result.error, "\n" + mistake.where + " --help tells more\n"))
-        << result.error;
+    EXPECT_TRUE(contains(result.error, "\nsee " + mistake.where + " --help\n")) << result.error;
   }
 }
 

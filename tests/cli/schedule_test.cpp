@@ -249,7 +249,7 @@ TEST(ScheduleCommand, MistakesEndWithTwo) {
     EXPECT_EQ(result.code, 2) << result.error;
     EXPECT_EQ(result.output, "");
     EXPECT_NE(result.error.find(said), std::string::npos) << said << "\n" << result.error;
-    EXPECT_NE(result.error.find("\ndaso schedule --help tells more\n"), std::string::npos)
+    EXPECT_NE(result.error.find("\nsee daso schedule --help\n"), std::string::npos)
         << result.error;
   }
 }

@@ -61,87 +61,84 @@ void add_model(std::vector<Setting>& table) {
   add(table, SettingPart::kModel,
       {text("data", &S::data, "TEXT", join(data_kinds(), ", ")),
        known(text("model", &S::model, "TEXT", join(network_names(), ", ")), network_names()),
-       count("layers", &S::layers, "Of --model transformer (2)", 1)
+       count("layers", &S::layers, "Layers of --model transformer (2)", 1)
            .only(for_models({"transformer"}))
            .from([](R r) { return r.transformer.layers; }),
-       count("embedding", &S::embedding, "Of --model transformer: numbers for a token (128)", 1)
+       count("embedding", &S::embedding, "Embedding size of --model transformer (128)", 1)
            .only(for_models({"transformer"}))
            .from([](R r) { return r.transformer.embedding; }),
-       count("heads", &S::heads, "Of --model transformer, in each layer (4)", 1)
+       count("heads", &S::heads, "Attention heads per layer of --model transformer (4)", 1)
            .only(for_models({"transformer"}))
            .from([](R r) { return r.transformer.heads; }),
-       number("dropout", &S::dropout,
-              "Of --model transformer and vit-tiny: chance of a value to be left out")
+       number("dropout", &S::dropout, "Dropout probability, for transformer and vit-tiny")
            .only(for_dropout())
            .must("be in 0 ... below 1", below_one),
-       text("init", &S::init, "TEXT", "Parameters to start from, a safetensors or PyTorch file"),
-       names("init-skip", &S::init_skip,
-             "Of --init: parameters that are not taken, by the beginnings of their names"),
-       names("freeze", &S::freeze,
-             "Parameters that stay as they are, by the beginnings of their names")
-           .in_state(),
+       text("init", &S::init, "TEXT", "Start from these parameters: a safetensors or PyTorch file"),
+       names("init-skip", &S::init_skip, "Parameters not taken from --init, by name prefix"),
+       names("freeze", &S::freeze, "Parameters that are not trained, by name prefix").in_state(),
        count("epochs", &S::epochs, "Passes over the data", 1),
-       count("max-steps", &S::max_steps, "End after so many steps of the whole run", 1)});
+       count("max-steps", &S::max_steps, "End the run after this many steps in total", 1)});
 }
 
 void add_data(std::vector<Setting>& table) {
   add(table, SettingPart::kBatch,
-      {count("batch-size", &S::batch_size, "Examples per rank and backward", 1),
-       count("accumulate", &S::accumulate, "Backwards per step", 1)});
+      {count("batch-size", &S::batch_size, "Examples per rank in each backward pass", 1),
+       count("accumulate", &S::accumulate, "Backward passes per step", 1)});
   add(table, SettingPart::kData,
       {choice("augment", &S::augment, kAugments),
        toggle("skip-bad-images", &S::skip_bad_images,
-              "Of images:DIR: the next image of its class replaces a damaged one"),
+              "images:DIR: replace a damaged image by the next one of its class"),
        choice("uneven", &S::uneven, kUneven),
-       row("seed", &S::seed, "NUMBER", "Of parameters, shuffles, dropout and random rounding",
+       row("seed", &S::seed, "NUMBER", "Seed of parameters, shuffling, dropout and random rounding",
            parse_seed, kShown),
-       count("threads", &S::threads, "Of a rank's arithmetic, up to 1024; also OMP_NUM_THREADS", 1,
-             kMostThreads),
-       count("loader-threads", &S::loader_threads, "That prepare a rank's batches, up to 1024", 1,
-             kMostThreads)});
+       count("threads", &S::threads,
+             "Threads for a rank's arithmetic, up to 1024; also OMP_NUM_THREADS", 1, kMostThreads),
+       count("loader-threads", &S::loader_threads,
+             "Threads that prepare a rank's batches, up to 1024", 1, kMostThreads)});
 }
 
 void add_rate(std::vector<Setting>& table) {
   add(table, SettingPart::kRate,
-      {number("lr", &S::lr, "Peak of the learning rate (sgd 0.1, lars 1, adamw and lamb 0.001)")
+      {number("lr", &S::lr, "Peak learning rate (sgd 0.1, lars 1, adamw and lamb 0.001)")
            .must("be above 0", above_zero)
            .from([](R r) { return r.rate.peak; })
            .replacing({"base-lr"}),
        number("base-lr", &S::base_lr,
-              "Instead: for 256 samples of the global batch, scaled linearly")
+              "Instead: the peak per 256 samples of the global batch, scaled linearly")
            .must("be above 0", above_zero)
            .resolved_by([](Settings& s, R) { s.base_lr.reset(); })
            .replacing({"lr", "lr-start"}),
-       number("lr-warmup-epochs", &S::lr_warmup_epochs, "Epochs in which the rate rises (1)")
+       number("lr-warmup-epochs", &S::lr_warmup_epochs, "Epochs over which the rate rises (1)")
            .resolved_by([](Settings& s, R) { s.lr_warmup_epochs = s.lr_warmup_epochs.value_or(1); })
            .replacing({"lr-start"}, [](const Settings& s) { return s.lr_warmup_epochs == 0.0; }),
-       number("lr-start", &S::lr_start, "Where it begins to rise (0; with --base-lr there)")
+       number("lr-start", &S::lr_start,
+              "Rate at which the warm-up starts (0; with --base-lr that rate)")
            .resolved_by([](Settings& s, R r) {
              if (r.rate.start > 0 && r.rate.warmup_steps > 0) s.lr_start = r.rate.start;
            }),
        choice("lr-schedule", &S::lr_schedule, rate_kind_names(), rate_kind_of),
        number("lr-end", &S::lr_end,
-              "Of cosine (0.01) and polynomial (0): the end, a part of the peak")
+              "cosine (0.01), polynomial (0): the final rate, as a fraction of the peak")
            .only(for_rates({"cosine", "polynomial"}))
            .from([](R r) { return r.rate.end; }),
-       number("lr-power", &S::lr_power, "Of polynomial (2)")
+       number("lr-power", &S::lr_power, "polynomial: its power (2)")
            .only(for_rates({"polynomial"}))
            .from([](R r) { return r.rate.power; }),
-       row("lr-steps", &S::lr_steps, "EPOCH,...", "Of step: epochs after which the rate falls",
+       row("lr-steps", &S::lr_steps, "EPOCH,...", "step: epochs after which the rate drops",
            parse_epochs,
            [](const std::vector<double>& epochs) {
              return fmt::format("{}", fmt::join(epochs, ","));
            })
            .only(for_rates({"step"})),
-       number("lr-gamma", &S::lr_gamma, "Of step and plateau: the factor by which it falls (0.1)")
+       number("lr-gamma", &S::lr_gamma, "step, plateau: the factor by which it drops (0.1)")
            .only(for_rates({"step", "plateau"}))
            .from([](R r) { return r.rate.gamma; }),
        count("lr-patience", &S::lr_patience,
-             "Of plateau: epochs without progress that are forgiven (2)", 0)
+             "plateau: epochs without progress that are tolerated (2)", 0)
            .only(for_rates({"plateau"}))
            .from([](R r) { return r.rate.stall.patience; }),
        number("lr-threshold", &S::lr_threshold,
-              "Of plateau: fall of the training loss that is progress (0.01)")
+              "plateau: relative fall of the training loss that counts as progress (0.01)")
            .only(for_rates({"plateau"}))
            .from([](R r) { return r.rate.stall.threshold; })});
 }
@@ -152,17 +149,17 @@ void add_optimizer(std::vector<Setting>& table) {
               " (sgd; adamw for transformer and vit-tiny)")
            .from([](R r) { return r.optimizer.name; })
            .in_state(),
-       number("momentum", &S::momentum, "Of sgd and lars (0.9)")
+       number("momentum", &S::momentum, "Momentum of sgd and lars (0.9)")
            .only(for_optimizers({"sgd", "lars"}))
            .must("be in 0 ... below 1", below_one)
            .from([](R r) { return r.optimizer.momentum; }),
-       toggle("nesterov", &O::nesterov, "Nesterov's momentum, of sgd")
-           .only(for_optimizers({"sgd"})),
-       number("trust", &S::trust, "Of lars: its trust coefficient (0.001)")
+       toggle("nesterov", &O::nesterov, "Nesterov momentum for sgd").only(for_optimizers({"sgd"})),
+       number("trust", &S::trust, "Trust coefficient of lars (0.001)")
            .only(for_optimizers({"lars"}))
            .must("be above 0", above_zero)
            .from([](R r) { return r.optimizer.trust; }),
-       number("weight-decay", &S::weight_decay, "(sgd and lars 0.0005, adamw and lamb 0.01)")
+       number("weight-decay", &S::weight_decay,
+              "Weight decay (sgd and lars 0.0005, adamw and lamb 0.01)")
            .only(for_optimizers(optimizer_names()))
            .must("be 0 or more", zero_or_more)
            .from([](R r) { return r.optimizer.weight_decay; }),
@@ -170,20 +167,17 @@ void add_optimizer(std::vector<Setting>& table) {
               "No weight decay for biases and norm layers, as lars and lamb do anyway",
               /*on=*/false)
            .only(for_optimizers({"sgd", "adamw"})),
-       names("no-decay", &O::no_decay,
-             "Parameters without weight decay, by the beginnings of their names"),
+       names("no-decay", &O::no_decay, "Parameters without weight decay, by name prefix"),
        choice("precision", &S::precision, {"fp32", "bf16", "fp16"},
               [](const std::string& name) { return find_precision(name).value(); })
            .in_state(),
-       toggle("sync-batchnorm", &S::sync_batchnorm,
-              "BatchNorm's statistics over all ranks of the node")
+       toggle("sync-batchnorm", &S::sync_batchnorm, "BatchNorm statistics over all ranks of a node")
            .only(for_one_model()),
-       number("clip-norm", &S::clip_norm, "Largest norm of the gradient")
+       number("clip-norm", &S::clip_norm, "Clip the gradient to this norm")
            .must("be above 0", above_zero),
-       number("label-smoothing", &S::label_smoothing,
-              "Part of a label that all classes share, in training")
+       number("label-smoothing", &S::label_smoothing, "Label smoothing of the training loss")
            .must("be in 0 ... below 1", below_one),
-       number("ema", &O::ema, "Average the parameters, with this decay, like 0.999")
+       number("ema", &O::ema, "Keep a moving average of the parameters with this decay, like 0.999")
            .must("be between 0 and 1, like 0.999",
                  [](const double& value) { return value > 0 && value < 1; })
            .in_state()});
@@ -195,28 +189,30 @@ void add_cadence(std::vector<Setting>& table) {
            .only(for_cycling())
            .in_presets()
            .from([](R r) { return r.strategy.schedule.kind; }),
-       count("skip", &S::skip, "Steps from one start to the next (4, fewer from 9 nodes on)", 1)
+       count("skip", &S::skip,
+             "Steps from the start of one exchange to the next (4, fewer from 9 nodes on)", 1)
            .only(for_cycling())
            .in_presets()
            .from([](R r) { return r.strategy.schedule.cadence.skip; }),
-       count("wait", &S::wait, "Steps from start to merge (1)", 1)
+       count("wait", &S::wait, "Steps from the start of an exchange to its merge (1)", 1)
            .only(for_late_merges())
            .in_presets()
            .from([](R r) { return r.strategy.schedule.cadence.wait; }),
        number("alpha", &S::alpha,
-              "Of --schedule rate: the rate below which periods grow (the peak)")
+              "--schedule rate: learning rate below which the interval grows (the peak)")
            .only(for_cycling())
            .only(for_schedule(ScheduleKind::kRate))
            .in_presets()
            .from([](R r) { return r.strategy.schedule.alpha; }),
        count("patience", &S::patience,
-             "Of --schedule plateau: epochs without progress that are forgiven (2)", 0)
+             "--schedule plateau: epochs without progress that are tolerated (2)", 0)
            .only(for_cycling())
            .only(for_schedule(ScheduleKind::kPlateau))
            .in_presets()
            .from([](R r) { return r.strategy.schedule.stall.patience; }),
-       number("threshold", &S::threshold,
-              "Of --schedule plateau: fall of the training loss that is progress (0.05)")
+       number(
+           "threshold", &S::threshold,
+           "--schedule plateau: relative fall of the training loss that counts as progress (0.05)")
            .only(for_cycling())
            .only(for_schedule(ScheduleKind::kPlateau))
            .in_presets()
@@ -253,7 +249,7 @@ void add_exchange(std::vector<Setting>& table) {
            .in_presets()
            .from([](R r) { return r.strategy.exchange.wire; })
            .replacing({"exchange"}, [](const Settings& s) { return s.wire != Wire::kFp32; }),
-       row("bucket-mb", &S::bucket_elements, "NUMBER", "Gradients that travel together, MB",
+       row("bucket-mb", &S::bucket_elements, "NUMBER", "Size of a gradient bucket, in MB",
            parse_bucket, [](std::int64_t elements) {
              return fmt::format("{}", static_cast<double>(elements) * sizeof(float) / kMegabyte);
            })});
@@ -295,8 +291,9 @@ void add_output(std::vector<Setting>& table) {
       {row("checkpoint-every", &S::checkpoint_every, "NUMBER",
            "5steps, 1epochs or 10minutes (only at the end)", parse_every,
            [](const Every& every) { return text_of(every); }),
-       count("keep", &S::keep, "Newest checkpoints that stay", 1), trace_row(),
-       toggle("histograms", &S::histograms, "Of parameters, once an epoch, for TensorBoard"),
+       count("keep", &S::keep, "Number of newest checkpoints to keep", 1), trace_row(),
+       toggle("histograms", &S::histograms,
+              "Histograms of parameters, once per epoch, for TensorBoard"),
        toggle("keep-best", &S::keep_best, "Keep the model of the best epoch, best.safetensors"),
        count("stopped-exit", &S::stopped_exit,
              "Exit code of a run that a signal stopped and that can go on (75)", 0, kLastExitCode)
