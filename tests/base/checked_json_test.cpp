@@ -7,22 +7,13 @@
 #include <nlohmann/json.hpp>
 
 #include "daso/base/error.h"
+#include "refusal.h"
 
 namespace daso::test {
 namespace {
 
 using nlohmann::json;
 using testing::HasSubstr;
-
-template <typename Act>
-std::string refusal(const Act& act) {
-  try {
-    act();
-  } catch (const ConfigError& error) {
-    return error.what();
-  }
-  return "not refused";
-}
 
 // What is said of one field where a count belongs.
 std::string as_count(const std::string& text) {

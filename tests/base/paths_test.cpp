@@ -9,6 +9,7 @@
 #include <fstream>
 
 #include "daso/base/error.h"
+#include "refusal.h"
 #include "scratch_folder.h"
 
 namespace daso::test {
@@ -16,16 +17,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using testing::HasSubstr;
-
-template <typename Act>
-std::string refusal(const Act& act) {
-  try {
-    act();
-  } catch (const ConfigError& error) {
-    return error.what();
-  }
-  return "not refused";
-}
 
 class Paths : public testing::Test {
  protected:

@@ -8,7 +8,6 @@ import json
 import os
 import pathlib
 import shutil
-import signal
 import stat
 import subprocess
 import sys
@@ -169,14 +168,7 @@ class Machines(unittest.TestCase):
 def clean_up() -> None:
     for name in NAMES:
         shutil.rmtree(ETC / name, ignore_errors=True)
-        if not pathlib.Path("/run/netns", name).exists():
-            continue
-        for pid in run("ip", "netns", "pids", name).split():
-            try:
-                os.kill(int(pid), signal.SIGKILL)
-            except ProcessLookupError:
-                pass
-        run("ip", "netns", "del", name)
+    clean_end.remove_namespaces(NAMES)
 
 
 if __name__ == "__main__":

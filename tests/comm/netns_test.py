@@ -6,7 +6,6 @@ Run as: netns_test.py DASO FAULT_PROBE
 import os
 import pathlib
 import re
-import signal
 import subprocess
 import sys
 import time
@@ -108,17 +107,5 @@ class TwoMachines(unittest.TestCase):
         self.assertLess(time.monotonic() - begun, 10)
 
 
-def clean_up() -> None:
-    for name in NAMES:
-        if not pathlib.Path("/run/netns", name).exists():
-            continue
-        for pid in run("ip", "netns", "pids", name).split():
-            try:
-                os.kill(int(pid), signal.SIGKILL)
-            except ProcessLookupError:
-                pass
-        run("ip", "netns", "del", name)
-
-
 if __name__ == "__main__":
-    clean_end.main(clean_up)
+    clean_end.main(lambda: clean_end.remove_namespaces(NAMES))
