@@ -18,6 +18,8 @@ bin=$scratch/bin
 rm -rf "$scratch"
 mkdir -p "$repo" "$bin" "$scratch/another folder" "$scratch/torch/lib" "$scratch/old/torch/lib"
 cp -r "$source_root"/{daso,tools,requirements.txt,CMakeLists.txt,CMakePresets.json} "$repo"
+# This machine's GPU and nvcc are none of the tests'.
+sed -i "s|/dev/nvidia|$scratch/nvidia|; s|/usr/local/cuda|$scratch/cuda|; s|-v nvcc|-v test-nvcc|" "$repo"/tools/*.sh
 touch "$scratch"/{torch,old/torch}/lib/libtorch_cpu.so
 echo "__version__ = '2.11.0+cpu'" >"$scratch/torch/version.py"
 echo "__version__ = '1.13.0'" >"$scratch/old/torch/version.py"
@@ -56,12 +58,12 @@ for name in mpicxx mpirun ccache ip iptables tc; do stand_in "$name" <<<':'; don
 
 export CALLS=$scratch/calls ABSENT=$scratch/absent GATE=$scratch/gate BROKEN=$scratch/broken
 export WHO=1000 DASO_TORCH=$scratch/torch PATH=$bin:$PATH
-unset VIRTUAL_ENV CONDA_PREFIX DASO_VERBOSE DASO_JOBS
+unset VIRTUAL_ENV CONDA_PREFIX DASO_VERBOSE DASO_JOBS DASO_CUDA_ARCHITECTURES CUDA_HOME CUDA_PATH
 
 # --- what a test is made of ---
 
 fresh() {  # as after a clone
-  rm -rf "$repo/build" "$CALLS" "$GATE" "$BROKEN"
+  rm -rf "$repo/build" "$CALLS" "$GATE" "$BROKEN" "$scratch/nvidia3" "$scratch/cuda"
   : >"$ABSENT"
   : >"$CALLS"
 }
@@ -258,9 +260,68 @@ install_builds_the_program_and_lays_it_down() {
   expect errors "$errors" "*$scratch/here it is/bin/daso doctor*$scratch/torch"
   expect "what was built" "$(grep ^ninja "$CALLS")" "*daso_cli"
   expect "what was installed" "$(grep -- --install "$CALLS")" "cmake --install build/release --prefix $scratch/here it is"
+  fresh
+  mkdir -p "$repo/build/release/lib/daso"
+  touch "$repo/build/release/lib/daso/libdaso_cuda.so"
+  run "$repo/daso" install --prefix "here it is"
+  expect "what was built with the module" "$(grep ^ninja "$CALLS")" "*daso_cli daso_cuda"
   run "$repo/daso" install
   expect code "$code" 2
   expect errors "$errors" "daso: install takes --prefix DIR and --bundle, got: nothing"
+}
+
+nvcc_comes() {
+  mkdir -p "$scratch/cuda/bin"
+  cp "$bin/ccache" "$scratch/cuda/bin/nvcc"
+}
+
+cuda_without_nvcc_is_refused_before_anything_is_made() {
+  fresh
+  run "$repo/daso" build --cuda
+  expect code "$code" 2
+  expect errors "$errors" "daso: --cuda needs nvcc, *set CUDA_HOME*"
+  expect "lines" "$(wc -l <"$scratch/errors")" 1
+  expect build "$(ls -d "$repo/build" 2>/dev/null)" ""
+  nvcc_comes
+  run "$repo/daso" build asan --cuda
+  expect "code of asan" "$code" 2
+  expect "errors of asan" "$errors" "daso: --cuda goes with release and dev*"
+  CUDA_HOME=$scratch/cuda run "$repo/daso" build --cuda
+  expect "code with CUDA_HOME" "$code" 0
+}
+
+what_cuda_was_chosen_stays() {
+  fresh
+  nvcc_comes
+  run "$repo/daso" doctor
+  expect "nothing is said of CUDA" "$(grep -c DASO_CUDA "$CALLS")" 0
+  DASO_CUDA_ARCHITECTURES="80, 90" run "$repo/daso" build --cuda
+  expect code "$code" 0
+  expect configured "$(tail -n 1 "$CALLS")" "cmake *-DDASO_CUDA=ON -DDASO_CUDA_ARCHITECTURES=80;90"
+  : >"$CALLS"
+  run "$repo/daso" doctor
+  DASO_CUDA_ARCHITECTURES=80,90 run "$repo/daso" doctor
+  expect "calls of the next" "$(cat "$CALLS")" ""
+  DASO_CUDA_ARCHITECTURES=100f run "$repo/daso" doctor
+  expect "configured again" "$(cat "$CALLS")" "cmake *-DDASO_CUDA=ON -DDASO_CUDA_ARCHITECTURES=100f"
+  DASO_CUDA_ARCHITECTURES=hopper run "$repo/daso" doctor
+  expect "code of a name" "$code" 2
+  expect "errors of a name" "$errors" "daso: DASO_CUDA_ARCHITECTURES is 'hopper'; *such as 90 or 80,90"
+}
+
+a_gpu_that_was_seen_once_counts() {
+  fresh
+  touch "$scratch/nvidia3"  # in a container it may be any
+  run "$repo/daso" doctor
+  expect "without nvcc" "$(grep -c DASO_GPU "$CALLS")" 0
+  nvcc_comes
+  run "$repo/daso" doctor
+  expect configured "$(tail -n 1 "$CALLS")" "cmake *-DDASO_GPU_SEEN=ON"
+  : >"$CALLS"
+  run "$repo/daso" doctor
+  rm "$scratch/nvidia3"
+  run "$repo/daso" doctor
+  expect "calls without it" "$(cat "$CALLS")" ""
 }
 
 two_calls_at_once_build_one_after_the_other() {
@@ -387,19 +448,19 @@ test_chooses_labels() {
   fresh
   run "$repo/daso" test -R Pending
   expect code "$code" 0
-  expect output "$output" "ctest --test-dir $repo/build/release *-L ^(unit|process)$ -R Pending"
+  expect output "$output" "ctest --test-dir $repo/build/release *-L ^(unit|process|gpu)$ -R Pending"
   expect errors "$errors" "[[]test] without the tests on network namespaces: they take root"
   WHO=0 CTEST_RESULT=8 run "$repo/daso" test
   expect code "$code" 1
-  expect output "$output" "*-L ^(unit|process|netns)$"
+  expect output "$output" "*-L ^(unit|process|gpu|netns)$"
   expect errors "$errors" "daso: tests failed in: release"  # nothing is left out
   run "$repo/daso" test --launchers
   expect output "$output" "*-L ^(launchers)$"
   run "$repo/daso" test --all
-  expect output "$output" "*-L ^(unit|process|slow|launchers)[$]"*
+  expect output "$output" "*-L ^(unit|process|gpu|slow|launchers)[$]"*
   WHO=0 CAGED=yes run "$repo/daso" test
   expect code "$code" 0
-  expect output "$output" "*-L ^(unit|process)$"
+  expect output "$output" "*-L ^(unit|process|gpu)$"
   expect errors "$errors" "[[]test] without the tests on network namespaces: unshare: not permitted"
 }
 
@@ -420,7 +481,8 @@ for test in all_commands_of_the_program_are_known first_call_builds_and_the_next
   a_moved_checkout_is_built_anew a_path_that_cannot_be_built_in_is_refused \
   other_environments_change_nothing_of_a_build install_builds_the_program_and_lays_it_down \
   arguments_and_folder_reach_the_program_through_a_link help_comes_without_a_build \
-  two_calls_at_once_build_one_after_the_other \
+  cuda_without_nvcc_is_refused_before_anything_is_made what_cuda_was_chosen_stays \
+  a_gpu_that_was_seen_once_counts two_calls_at_once_build_one_after_the_other \
   failed_build_shows_the_end_of_its_log wrong_torch_is_refused \
   torch_is_found_inside_a_virtual_environment old_python_is_refused_before_anything_is_made \
   what_another_user_has_built_is_refused missing_packages_are_left_to_the_user \

@@ -7,11 +7,22 @@
 presets() { sed -n 's/.*"configurePreset": "\([a-z]*\)".*/\1/p' "$root/CMakePresets.json"; }
 
 verb_build() {
-  local preset=${1:-release} known
-  if (($# > 1)); then refuse "build takes one preset, got: $*"; fi
+  local preset='' cuda='' known argument
   known=$(presets | paste -sd ' ')
-  [[ " $known " == *" $preset "* ]] || refuse "there is no preset '$preset'; presets: $known"
-  prepare build "$preset"
+  for argument; do
+    if [[ $argument == --cuda ]]; then
+      cuda=ON
+    elif [[ -n $preset ]]; then
+      refuse "build takes one preset and --cuda, got: $*"
+    elif [[ " $known " != *" $argument "* ]]; then
+      refuse "there is no preset '$argument'; presets: $known"
+    else
+      preset=$argument
+    fi
+  done
+  preset=${preset:-release}
+  if [[ -n $cuda ]]; then check_cuda "$preset"; fi
+  asked_cuda=$cuda prepare build "$preset"
 }
 
 # A file with LibTorch's headers takes up to 2 GB of memory to compile.
@@ -26,17 +37,19 @@ job_count() {
     END { print fit < 1 ? 1 : fit < cores ? fit : cores }' /proc/meminfo
 }
 
-# Ninja runs CMake again by itself when a CMake file changed; what it cannot see is a new set-up or
-# preset.
+# Ninja runs CMake again by itself when a CMake file changed; what it cannot see is a new set-up,
+# preset or choice of GPUs.
 configure() {
-  local preset=$1
+  local preset=$1 file new=''
   local folder=build/$preset
   forget_moved "$folder"
-  if [[ -e $folder/build.ninja && ! build/setup -nt $folder/build.ninja &&
-    ! CMakePresets.json -nt $folder/build.ninja &&
-    ! build/missing-packages -nt $folder/build.ninja ]]; then return; fi
+  choose_cuda
+  for file in build/setup CMakePresets.json build/missing-packages build/cuda; do
+    if [[ $file -nt $folder/build.ninja ]]; then new=yes; fi  # also where the latter is not there
+  done
+  if [[ -z $new ]]; then return; fi
   stage "[build] configuring $preset" "configure-$preset" "$cmake" --preset "$preset" \
-    "-DCMAKE_MAKE_PROGRAM:FILEPATH=$ninja" "-DDASO_TORCH_DIR:PATH=$torch_dir"
+    "-DCMAKE_MAKE_PROGRAM:FILEPATH=$ninja" "-DDASO_TORCH_DIR:PATH=$torch_dir" "${cuda_words[@]}"
 }
 
 # CMake does not build in a folder that was made under another name of this checkout.
@@ -47,6 +60,51 @@ forget_moved() {
   if [[ $made == "$root" ]]; then return; fi
   say "[build] this folder was $made when $1 was built: building anew"
   rm -rf "$1"
+}
+
+# --- GPUs ---
+
+nvcc_is_here() {
+  command -v nvcc >/dev/null ||
+    [[ -x ${CUDA_HOME:-/none}/bin/nvcc || -x ${CUDA_PATH:-/none}/bin/nvcc || -x /usr/local/cuda/bin/nvcc ]]
+}
+
+# check_cuda PRESET: refuses what --cuda cannot do, before anything is set up.
+check_cuda() {
+  if [[ $1 == [at]san ]]; then
+    refuse "--cuda goes with release and dev: sanitizers do not know the memory of GPUs"
+  fi
+  nvcc_is_here ||
+    refuse "--cuda needs nvcc, which is neither on PATH nor in CUDA_HOME or /usr/local/cuda: install" \
+      "the CUDA toolkit, or set CUDA_HOME to where it is"
+}
+
+# Sets cuda_words, what CMake is told of GPUs, and keeps it in build/cuda: what was chosen once, or
+# a GPU that was here once, holds for later calls as well.
+choose_cuda() {
+  local cuda='' gpu='' architectures=''
+  if [[ -e build/cuda ]]; then
+    { read -r cuda; read -r gpu; read -r architectures; } <build/cuda
+  fi
+  cuda=${asked_cuda:-${cuda:-AUTO}}
+  if compgen -G '/dev/nvidia[0-9]*' >/dev/null && nvcc_is_here; then gpu=yes; fi
+  architectures=$(asked_architectures "$architectures")
+  printf '%s\n' "$cuda" "${gpu:-no}" "$architectures" | keep build/cuda
+  cuda_words=()
+  if [[ $cuda == ON ]]; then cuda_words+=(-DDASO_CUDA=ON); fi
+  if [[ $gpu == yes ]]; then cuda_words+=(-DDASO_GPU_SEEN=ON); fi
+  if [[ -n $architectures ]]; then cuda_words+=("-DDASO_CUDA_ARCHITECTURES=$architectures"); fi
+}
+
+# asked_architectures BEFORE: as CMake writes them, 80;90
+asked_architectures() {
+  local asked=${DASO_CUDA_ARCHITECTURES:-$1} words word
+  read -ra words <<<"${asked//[;,]/ }"
+  for word in "${words[@]}"; do
+    [[ $word =~ ^[1-9][0-9]+[af]?(-real|-virtual)?$ ]] ||
+      refuse "DASO_CUDA_ARCHITECTURES is '$asked'; it must be numbers of architectures, such as 90 or 80,90"
+    echo "$word"
+  done | paste -sd ';'
 }
 
 # build PRESET [TARGETS...]: all targets where none is named.
@@ -78,6 +136,9 @@ verb_install() {
   prepare install_to "$folder" "$bundle"
   if [[ -n $bundle ]]; then
     say "daso: installed; try $folder/bin/daso doctor. The folder can be moved, also to other machines."
+    if [[ -e $root/build/release/lib/daso/libdaso_cuda.so ]]; then
+      say "It is for CPUs: CUDA's libraries, several gigabytes, are left out. Without --bundle GPUs are used."
+    fi
     return
   fi
   say "daso: installed; try $folder/bin/daso doctor. It uses the PyTorch that it was built with:" \
@@ -88,17 +149,20 @@ install_to() {
   if ! mkdir -p -- "$1" 2>/dev/null || [[ ! -w $1 ]]; then
     refuse "--prefix $1: you may not write there"
   fi
-  build_program
+  local module=()
+  if [[ -e build/release/lib/daso/libdaso_cuda.so ]]; then module=(daso_cuda); fi
+  build release daso_cli "${module[@]}"
   stage "[install] $1" install "$cmake" --install build/release --prefix "$1"
   if [[ -n $2 ]]; then stage "[install] libraries" bundle bundle "$1"; fi
 }
 
 # bundle PREFIX: copies the libraries that the program needs, LibTorch above all, to where it looks
-# for them first; not those of the C library, which belong to the system.
+# for them first; not those of the C library, which belong to the system. The CUDA module needs
+# gigabytes more, and parts of them are loaded by names that no file lists: it is left out.
 bundle() {
   local lib file
   lib=$(dirname "$(find "$1" -name libdaso.so -print -quit)")
-  rm -rf "$lib/bundled"
+  rm -rf "$lib/bundled" "$lib/daso/libdaso_cuda.so"
   mkdir "$lib/bundled"
   ldd "$1/bin/daso" | awk '$3 ~ "^/" { print $3 }' | while read -r file; do
     case ${file##*/} in

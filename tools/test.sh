@@ -42,7 +42,7 @@ why_no_namespaces() {
 }
 
 verb_test() {
-  local all='' failed='' labels='unit|process' why
+  local all='' failed='' labels='unit|process|gpu' why
   case ${1:-} in
     --all)
       all=yes

@@ -27,6 +27,14 @@ class RandomStream {
     return value % bound;
   }
 
+  // Where the stream is: number i from here on, counted from 1, is mixed(position() + i * kGolden).
+  // So any of them can be had without those before, on a device all at once.
+  std::uint64_t position() const { return state_; }
+  void skip(std::uint64_t numbers) { state_ += numbers * kGolden; }
+  static constexpr std::uint64_t kGolden = 0x9e3779b97f4a7c15;  // 2^64 / golden ratio
+  static constexpr std::uint64_t kFirstFactor = 0xbf58476d1ce4e5b9;
+  static constexpr std::uint64_t kSecondFactor = 0x94d049bb133111eb;
+
   // 0 to below 1, a multiple of 2^-53.
   double fraction() { return static_cast<double>(next() >> 11) * 0x1p-53; }
 
@@ -36,11 +44,9 @@ class RandomStream {
   }
 
  private:
-  static constexpr std::uint64_t kGolden = 0x9e3779b97f4a7c15;  // 2^64 / golden ratio
-
   static std::uint64_t mixed(std::uint64_t value) {
-    value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9;
-    value = (value ^ (value >> 27)) * 0x94d049bb133111eb;
+    value = (value ^ (value >> 30)) * kFirstFactor;
+    value = (value ^ (value >> 27)) * kSecondFactor;
     return value ^ (value >> 31);
   }
 
