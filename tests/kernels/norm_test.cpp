@@ -4,7 +4,6 @@
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <random>
@@ -108,19 +107,6 @@ TEST(Norm, WhatIsNotFiniteStaysInItsOwnTensor) {
       EXPECT_TRUE(std::isnan(norms_of(good, bad, cpu_kernels(set)).second));
     }
   }
-}
-
-TEST(Norm, InPiecesIsThatOfTheWhole) {
-  std::mt19937 random(7);
-  const Floats first = random_floats(1003, random);
-  const Floats second = random_floats(1003, random);
-  SquareSums sums;
-  for (std::size_t from = 0; from < first.size(); from += 64) {
-    const std::size_t elements = std::min<std::size_t>(64, first.size() - from);
-    sums.add(std::span(first).subspan(from, elements), std::span(second).subspan(from, elements));
-  }
-  EXPECT_EQ(sums.norms().first, norm_of(first));
-  EXPECT_EQ(sums.norms().second, norm_of(second));
 }
 
 TEST(Norm, OfTensorsThatDoNotFitIsABug) {

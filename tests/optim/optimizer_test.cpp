@@ -9,7 +9,7 @@
 #include "bag.h"
 #include "daso/base/error.h"
 #include "daso/optim/adamw.h"
-#include "daso/optim/decay.h"
+#include "daso/optim/runs.h"
 #include "daso/optim/sgd.h"
 
 namespace daso {
@@ -224,6 +224,32 @@ TEST(Optimizer, RefusesNamesAndValuesThatMakeNoSense) {
   }
   EXPECT_NE(refusal({.name = "sgd", .momentum = 1}), "");
   EXPECT_NE(refusal({.name = "sgd", .nesterov = true}), "");
+}
+
+TEST(Chunks, CoverEveryRunAndEndAtMultiplesOfTheirSize) {
+  constexpr std::size_t kSize = kernels::kChunkElements;
+  std::vector<kernels::Run> runs = {{.begin = 0, .elements = 3},
+                                    {.begin = 3, .elements = 2 * kSize},
+                                    {.begin = 2 * kSize + 3, .elements = 0},
+                                    {.begin = 2 * kSize + 10, .elements = kSize - 10},
+                                    {.begin = 3 * kSize, .elements = kSize + 1}};
+  const std::vector<kernels::Chunk> chunks = cut_in_chunks(runs);
+  const std::vector<std::uint32_t> numbers = {1, 3, 0, 1, 2};
+  std::size_t next = 0;
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    EXPECT_EQ(runs[i].first_chunk, next);
+    ASSERT_EQ(runs[i].chunks, numbers[i]);
+    std::size_t at = runs[i].begin;
+    for (; next < runs[i].first_chunk + runs[i].chunks; ++next) {
+      EXPECT_EQ(chunks.at(next).run, i);
+      EXPECT_EQ(chunks.at(next).begin, at);
+      at += chunks.at(next).elements;
+      EXPECT_TRUE(at % kSize == 0 || at == runs[i].begin + runs[i].elements);
+      EXPECT_LE(chunks.at(next).elements, kSize);
+    }
+    EXPECT_EQ(at, runs[i].begin + runs[i].elements);
+  }
+  EXPECT_EQ(chunks.size(), next);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include "daso/kernels/exchange_loops.h"
 #include "daso/kernels/kernels.h"
 #include "daso/kernels/mean_loops.h"
+#include "daso/kernels/place_loops.h"
 #include "daso/kernels/rows_loops.h"
 #include "daso/kernels/update_loops.h"
 #include "daso/kernels/value_loops.h"
@@ -20,19 +21,21 @@ constexpr WireKernels wire_kernels() {
 template <typename V, typename... F>
 constexpr Kernels table_over_formats(FormatList<F...> /*formats*/) {
   static_assert(sizeof...(F) == kWires);
-  return {.wires = {wire_kernels<V, F>()...},
+  return {.host = true,
+          .wires = {wire_kernels<V, F>()...},
           .mean = mean_loop<V>,
           .digest = digest_loop<V>,
-          .all_finite = finite_loop<V>,
+          .finite_check = finite_loop<V>,
           .squares = squares_loop<V>,
+          .clip = clip_loop<V>,
           .sgd = sgd_loop<V>,
           .lars = lars_loop<V>,
           .adamw = adamw_loop<V>,
-          .lamb_moments = lamb_moments_loop<V>,
-          .lamb_update = lamb_update_loop<V>,
+          .lamb = lamb_loop<V>,
           .ema = ema_loop<V>,
           .rows = rows_loop<V>,
-          .pixels = pixels_loop<V>};
+          .pixels = pixels_loop<V>,
+          .place = place_loop<V>};
 }
 
 template <typename V>

@@ -7,6 +7,8 @@
 #include "daso/kernels/kernels.h"
 
 // What tells values that are as they should be from others, in one pass at the speed of memory.
+// These are for the CPU's tables, as they return values; tensor/flat_values.h has them for all
+// devices.
 namespace daso {
 
 // A number that tells copies apart that should be equal and are not: of the values' bits, their

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "daso/kernels/exchange_steps.h"
 #include "daso/kernels/kernels.h"
 #include "daso/kernels/mean_loops.h"
 #include "daso/kernels/packed_formats.h"
@@ -77,8 +78,10 @@ bool encode_runs(const Encoding& e) {
 }
 
 template <typename V, typename F>
-bool encode_blocks(const Encoding& e) {
-  return writes_past_caches<F>(e) ? encode_runs<V, F, true>(e) : encode_runs<V, F, false>(e);
+void encode_blocks(const Encoding& e) {
+  const bool carried =
+      writes_past_caches<F>(e) ? encode_runs<V, F, true>(e) : encode_runs<V, F, false>(e);
+  if (!carried) *e.overflow = 1;
 }
 
 template <typename V, typename F>
@@ -91,7 +94,7 @@ void decode_blocks(const Decoding& d) {
 }
 
 template <typename V, typename F>
-bool average_blocks(const Averaging& a) {
+void average_blocks(const Averaging& a) {
   alignas(64) float sum[kBlockElements];
   for (std::size_t block = 0; block < a.blocks; ++block) {
     for (std::size_t n = 0; n < a.number_of_terms; ++n) {
@@ -100,7 +103,10 @@ bool average_blocks(const Averaging& a) {
     }
     float* residual = a.residual + block * kBlockElements;
     const std::uint32_t absmax = add_residual<V>(residual, sum);
-    if (absmax > F::kLargest) return false;
+    if (absmax > F::kLargest) {
+      *a.overflow = 1;
+      return;
+    }
     std::byte* back = a.back + block * F::kBlockBytes;
     F::encode_block(sum, absmax, bits_of_block<V>(a.draws, block), back);
     const typename F::Reader reader(back);
@@ -108,14 +114,11 @@ bool average_blocks(const Averaging& a) {
       V::store(residual + i, V::subtract(V::load(sum + i), reader.at(i)));
     }
   }
-  return true;
 }
 
 template <typename V, typename F, bool kPaper>
 void merge_blocks(const Merging& m) {
-  const typename V::Floats local_weight = V::all(m.local_weight);
-  const typename V::Floats peers = V::all(m.peers);
-  const typename V::Floats all_weights = V::all(m.local_weight + m.peers);
+  const PaperWeights<V> weights = paper_weights<V>(m.local_weight, m.peers);
   for (std::size_t block = 0; block < m.blocks; ++block) {
     const typename F::Reader own(m.own + block * F::kBlockBytes);
     const typename F::Reader back(m.back + block * F::kBlockBytes);
@@ -127,12 +130,9 @@ void merge_blocks(const Merging& m) {
       const typename V::Floats x = V::load(parameters);
       if constexpr (kPaper) {
         const typename V::Floats sent = V::load(m.sent + begin + i);
-        const typename V::Floats mean = V::subtract(V::add(sent, q_mean), q_own);
-        const typename V::Floats both =
-            V::add(V::multiply(local_weight, x), V::multiply(peers, mean));
-        V::store(parameters, V::divide(both, all_weights));
+        V::store(parameters, merged_paper<V>(weights, x, sent, q_mean, q_own));
       } else {
-        V::store(parameters, V::add(x, V::subtract(q_mean, q_own)));
+        V::store(parameters, merged_corrected<V>(x, q_mean, q_own));
       }
       if (m.anchor != nullptr) {
         float* anchor = m.anchor + begin + i;
@@ -145,7 +145,7 @@ void merge_blocks(const Merging& m) {
 // The sum over all elements of (mean - sent)^2. In fp32 within a block, as kSums sums that run side
 // by side; in double from block to block.
 template <typename V, typename F>
-double squared_distance(const Distance& d) {
+void squared_distance(const Distance& d) {
   constexpr std::size_t kSums = 16;
   static_assert(kSums % V::kLanes == 0);
   double total = 0;
@@ -162,7 +162,7 @@ double squared_distance(const Distance& d) {
     for (const float sum : sums) of_block += static_cast<double>(sum);
     total += of_block;
   }
-  return total;
+  *d.sum = total;
 }
 
 // NOLINTEND(modernize-avoid-c-arrays)

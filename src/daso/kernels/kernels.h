@@ -24,12 +24,16 @@
 // by itself, in the order that the formula says, or added in whole numbers where order cannot
 // matter. So ranks on unlike processors stay equal.
 //
-// A table belongs to a device, and the pointers of its arguments are of that device's memory. These
-// three are the CPU's. One for CUDA will stand beside them, loaded from a module like the backends
-// of comm/, with the same structs; tensor/large_tensor.h gives the table of the device where a
-// tensor lies.
+// A table belongs to a device, and the pointers of its arguments are of that device's memory: those
+// of results, too, since a GPU has not even begun when a call returns. Three tables are the CPU's;
+// that for CUDA comes from a module (src/daso/cuda), loaded like the backends of comm/.
+// tensor/large_tensor.h gives the table of the device where a tensor lies, and
+// tensor/flat_values.h calls it for tensors.
 namespace daso {
 namespace kernels {
+
+// In all structs: `overflow` is set to 1 where a value cannot travel or is not finite, and else
+// left as it is, so one flag may serve several calls. Other results are written.
 
 // Of wires: whole blocks of kBlockElements (wire.h).
 struct Encoding {
@@ -38,6 +42,7 @@ struct Encoding {
   std::byte* encoded;
   std::size_t blocks;
   Draws draws = {};
+  std::uint32_t* overflow;
 };
 
 struct Decoding {
@@ -58,6 +63,7 @@ struct Averaging {
   std::byte* back;
   std::size_t blocks;
   Draws draws = {};
+  std::uint32_t* overflow;
 };
 
 struct Merging {
@@ -75,6 +81,7 @@ struct Distance {
   const std::byte* own;
   const std::byte* back;
   std::size_t blocks;
+  double* sum;
 };
 
 // All others: any number of elements.
@@ -90,42 +97,88 @@ struct Mean {
   float* residual;              // null: there is none
   float* mean;                  // may lie where a term does
   std::size_t elements;
+  std::uint32_t* overflow;  // null: nobody asks
 };
 
-struct Values {
+struct Digest {
   const float* values;
   std::size_t elements;
+  std::uint64_t* digest;
 };
 
-inline constexpr std::size_t kSquareSums = 16;
+struct FiniteCheck {
+  const float* values;
+  std::size_t elements;
+  std::uint32_t* overflow;
+};
+
+// Sums of the squares.
 struct Squares {
   const float* first;
   const float* second;  // null: the first counts alone
   std::size_t elements;
-  double* first_sums;  // kSquareSums of each; element i counts in sum i % kSquareSums
-  double* second_sums;
+  double* first_sum;
+  double* second_sum;  // null where there is no second
+};
+
+// Values whose norm is above `largest` are scaled down to it, by largest / (norm + 1e-6).
+struct Clipping {
+  float* values;
+  std::size_t elements;
+  double largest;
+  double* norm;  // before
+};
+
+// Neighbouring elements of flat tensors that an optimizer treats alike.
+struct Run {
+  std::size_t begin;
+  std::size_t elements;
+  double weight_decay;
+  bool adapts;                // the rate follows norms: of lars and lamb alone
+  std::uint32_t first_chunk;  // of its own
+  std::uint32_t chunks;
+};
+
+// A GPU's group of threads works on so many elements of one run at a time. Chunks end where the
+// flat tensor has a multiple of this.
+inline constexpr std::size_t kChunkElements = 4096;
+struct Chunk {
+  std::size_t begin;
+  std::uint32_t elements;
+  std::uint32_t run;
+};
+
+// All runs of an optimizer (optim/runs.h makes them), in the memory of the device. What is below
+// the first two is for GPUs alone, else null.
+struct Runs {
+  const Run* runs;
+  std::size_t number;
+  const Chunk* chunks = nullptr;
+  std::size_t number_of_chunks = 0;
+  double* sums = nullptr;            // two for each chunk
+  std::uint32_t* arrived = nullptr;  // for each run; 0 between calls
+  float* rates = nullptr;            // for each run
 };
 
 struct SgdUpdate {
+  Runs runs;
   const float* gradients;
   float* parameters;
   float* velocity;  // null: no momentum
-  std::size_t elements;
   float learning_rate;
   float momentum;
-  float weight_decay;
   bool nesterov;
   bool first;
 };
 
 struct LarsUpdate {
+  Runs runs;
   const float* gradients;
   float* parameters;
   float* velocity;
-  std::size_t elements;
-  float rate;
+  double learning_rate;
+  double trust;
   float momentum;
-  float weight_decay;
 };
 
 // Of Adam's moments, running means of the gradients and of their squares.
@@ -139,39 +192,25 @@ struct MomentFactors {
 };
 
 struct AdamwUpdate {
+  Runs runs;
   const float* gradients;
   float* parameters;
   float* first;
   float* second;
-  std::size_t elements;
   MomentFactors factors;
-  float keep;  // 1 - learning_rate * weight_decay
+  double learning_rate;
   float rate;  // learning_rate / (1 - beta1^number)
 };
 
-struct LambFactors {
-  MomentFactors moments;
-  float first_scale;  // 1 / (1 - beta1^number)
-  float weight_decay;
-};
-
-struct LambMoments {
+struct LambUpdate {
+  Runs runs;
   const float* gradients;
-  const float* parameters;
+  float* parameters;
   float* first;
   float* second;
-  float* change;
-  std::size_t elements;
-  LambFactors factors;
-};
-
-struct LambUpdate {
-  float* parameters;
-  const float* first;
-  const float* second;
-  std::size_t elements;
-  LambFactors factors;
-  float rate;
+  MomentFactors factors;
+  double learning_rate;
+  float first_scale;  // 1 / (1 - beta1^number)
 };
 
 struct EmaUpdate {
@@ -209,32 +248,46 @@ struct PixelSum {
   const float* factor;
 };
 
+// Of images as bytes, channel by channel and row by row: what place_pixels.h says, for all pixels.
+struct Placing {
+  const std::byte* bytes;
+  const std::int32_t* placements;  // three of each image: down, right, mirrored
+  const float* values;             // of each channel 256: what a byte becomes
+  float* inputs;
+  std::size_t images;
+  std::int32_t channels;
+  std::int32_t height;
+  std::int32_t width;
+};
+
 }  // namespace kernels
 
 struct WireKernels {
-  bool (*encode)(const kernels::Encoding&);
+  void (*encode)(const kernels::Encoding&);
   void (*decode)(const kernels::Decoding&);
-  bool (*average)(const kernels::Averaging&);
+  void (*average)(const kernels::Averaging&);
   void (*merge_corrected)(const kernels::Merging&);
   void (*merge_paper)(const kernels::Merging&);
-  double (*squared_distance)(const kernels::Distance&);
+  void (*squared_distance)(const kernels::Distance&);
 };
 
 // NOLINTBEGIN(modernize-avoid-c-arrays): std::array's functions may not be compiled for a set.
 struct Kernels {
+  bool host;  // the CPU's: its memory is the host's, and results are there on return
   WireKernels wires[kWires];
-  bool (*mean)(const kernels::Mean&);
-  std::uint64_t (*digest)(const kernels::Values&);
-  bool (*all_finite)(const kernels::Values&);
+  void (*mean)(const kernels::Mean&);
+  void (*digest)(const kernels::Digest&);
+  void (*finite_check)(const kernels::FiniteCheck&);
   void (*squares)(const kernels::Squares&);
+  void (*clip)(const kernels::Clipping&);
   void (*sgd)(const kernels::SgdUpdate&);
   void (*lars)(const kernels::LarsUpdate&);
   void (*adamw)(const kernels::AdamwUpdate&);
-  void (*lamb_moments)(const kernels::LambMoments&);
-  void (*lamb_update)(const kernels::LambUpdate&);
+  void (*lamb)(const kernels::LambUpdate&);
   void (*ema)(const kernels::EmaUpdate&);
   void (*rows)(const kernels::RowSum&);
   void (*pixels)(const kernels::PixelSum&);
+  void (*place)(const kernels::Placing&);
 
   const WireKernels& of(Wire wire) const { return wires[static_cast<std::size_t>(wire)]; }
 };

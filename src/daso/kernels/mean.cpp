@@ -9,7 +9,7 @@ namespace daso {
 
 bool weighted_mean(std::span<const Part> parts, std::span<float> residual, std::span<float> mean,
                    const Kernels& kernels) {
-  DASO_ASSERT(!parts.empty());
+  DASO_ASSERT(kernels.host && !parts.empty());
   DASO_ASSERT(residual.empty() || residual.size() == mean.size());
   std::vector<kernels::MeanTerm> terms;
   terms.reserve(parts.size());
@@ -17,12 +17,15 @@ bool weighted_mean(std::span<const Part> parts, std::span<float> residual, std::
     DASO_ASSERT(part.values.size() == mean.size());
     terms.push_back({part.values.data(), part.weight});
   }
-  return kernels.mean({.terms = terms.data(),
-                       .number_of_terms = terms.size(),
-                       .divisor = 1,
-                       .residual = residual.empty() ? nullptr : residual.data(),
-                       .mean = mean.data(),
-                       .elements = mean.size()});
+  std::uint32_t overflow = 0;
+  kernels.mean({.terms = terms.data(),
+                .number_of_terms = terms.size(),
+                .divisor = 1,
+                .residual = residual.empty() ? nullptr : residual.data(),
+                .mean = mean.data(),
+                .elements = mean.size(),
+                .overflow = &overflow});
+  return overflow == 0;
 }
 
 // A weight of 1 changes no bit.
@@ -37,7 +40,8 @@ void plain_mean(std::span<const float* const> values, std::span<float> mean,
                 .divisor = static_cast<float>(terms.size()),
                 .residual = nullptr,
                 .mean = mean.data(),
-                .elements = mean.size()});
+                .elements = mean.size(),
+                .overflow = nullptr});
 }
 
 }  // namespace daso

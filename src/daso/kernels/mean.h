@@ -7,7 +7,7 @@
 
 // Means in fp32 whose bits do not depend on how the values are cut, nor on the processor: products,
 // sums and quotients are rounded one by one, terms are added from left to right. Of any number of
-// elements; `mean` may lie where one of the terms does.
+// elements; `mean` may lie where one of the terms does. weighted_mean() is for the CPU's tables.
 namespace daso {
 
 // One term of a mean.

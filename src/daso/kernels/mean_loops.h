@@ -3,6 +3,7 @@
 
 #include <cstring>
 
+#include "daso/kernels/exchange_steps.h"
 #include "daso/kernels/kernels.h"
 #include "daso/kernels/wire_formats.h"
 
@@ -19,8 +20,8 @@ void add_term(const std::byte* encoded, float weight, bool first, float* sum) {
   const typename F::Reader reader(encoded);
   const typename V::Floats weights = V::all(weight);
   for (std::size_t i = 0; i < kBlockElements; i += V::kLanes) {
-    const typename V::Floats product = V::multiply(weights, reader.at(i));
-    V::store(sum + i, first ? product : V::add(V::load(sum + i), product));
+    const typename V::Floats before = first ? weights : V::load(sum + i);
+    V::store(sum + i, with_term<V>(before, first, weights, reader.at(i)));
   }
 }
 
@@ -62,7 +63,7 @@ const float* whole_block(const float* from, std::size_t elements, float* copy) {
 }
 
 template <typename V>
-bool mean_loop(const Mean& m) {
+void mean_loop(const Mean& m) {
   alignas(64) float sum[kBlockElements];
   alignas(64) float copy[kBlockElements];
   std::uint32_t absmax = 0;
@@ -82,7 +83,7 @@ bool mean_loop(const Mean& m) {
     std::memcpy(m.mean + begin, sum, elements * sizeof(float));
     absmax = largest > absmax ? largest : absmax;
   }
-  return absmax <= Fp32Format<V>::kLargest;
+  if (m.overflow != nullptr && absmax > Fp32Format<V>::kLargest) *m.overflow = 1;
 }
 
 // NOLINTEND(modernize-avoid-c-arrays)

@@ -29,10 +29,16 @@ kernels::Merging merging_of(const Merge& merge) {
 
 bool encode(Wire wire, std::span<const float> values, std::span<const float> anchor,
             std::span<std::byte> encoded, const Draws& draws, const Kernels& kernels) {
-  DASO_ASSERT(anchor.size() == values.size());
+  DASO_ASSERT(kernels.host && anchor.size() == values.size());
   DASO_ASSERT(encoded.size() == encoded_bytes(wire, values.size()));
-  return kernels.of(wire).encode(
-      {values.data(), anchor.data(), encoded.data(), values.size() / kBlockElements, draws});
+  std::uint32_t overflow = 0;
+  kernels.of(wire).encode({.values = values.data(),
+                           .anchor = anchor.data(),
+                           .encoded = encoded.data(),
+                           .blocks = values.size() / kBlockElements,
+                           .draws = draws,
+                           .overflow = &overflow});
+  return overflow == 0;
 }
 
 std::optional<std::size_t> first_non_finite(Wire wire, std::span<const float> values,
@@ -54,7 +60,7 @@ void decode(Wire wire, std::span<const std::byte> encoded, std::span<float> valu
 
 bool average(Wire wire, std::span<const Difference> differences, std::span<float> residual,
              std::span<std::byte> back, const Draws& draws, const Kernels& kernels) {
-  DASO_ASSERT(!differences.empty());
+  DASO_ASSERT(kernels.host && !differences.empty());
   DASO_ASSERT(back.size() == encoded_bytes(wire, residual.size()));
   std::vector<kernels::EncodedTerm> terms;
   terms.reserve(differences.size());
@@ -62,8 +68,15 @@ bool average(Wire wire, std::span<const Difference> differences, std::span<float
     DASO_ASSERT(one.encoded.size() == back.size());
     terms.push_back({one.encoded.data(), one.weight});
   }
-  return kernels.of(wire).average({terms.data(), terms.size(), residual.data(), back.data(),
-                                   residual.size() / kBlockElements, draws});
+  std::uint32_t overflow = 0;
+  kernels.of(wire).average({.terms = terms.data(),
+                            .number_of_terms = terms.size(),
+                            .residual = residual.data(),
+                            .back = back.data(),
+                            .blocks = residual.size() / kBlockElements,
+                            .draws = draws,
+                            .overflow = &overflow});
+  return overflow == 0;
 }
 
 void merge_corrected(const Merge& merge, const Kernels& kernels) {
@@ -83,10 +96,11 @@ void merge_paper(const Merge& merge, const PaperRule& rule, const Kernels& kerne
 double distance(Wire wire, std::span<const std::byte> own, std::span<const std::byte> back,
                 const Kernels& kernels) {
   const std::size_t blocks = own.size() / encoded_bytes(wire, kBlockElements);
-  DASO_ASSERT(back.size() == own.size());
+  DASO_ASSERT(kernels.host && back.size() == own.size());
   DASO_ASSERT(own.size() == encoded_bytes(wire, blocks * kBlockElements));
   if (blocks == 0) return 0;
-  const double squares = kernels.of(wire).squared_distance({own.data(), back.data(), blocks});
+  double squares = 0;
+  kernels.of(wire).squared_distance({own.data(), back.data(), blocks, &squares});
   return std::sqrt(squares / static_cast<double>(blocks * kBlockElements));
 }
 

@@ -12,6 +12,7 @@
 // segment does with what the nodes sent, and what everybody does with the answer. Each is one pass
 // over memory, and each product, sum and quotient is rounded to fp32 by itself, in the order
 // written here, so all ranks and all tables get the same bits. Segments are whole blocks (wire.h).
+// Functions that return a value are for the CPU's tables; tensor/flat_values.h has others.
 namespace daso {
 
 // Encodes the difference values - anchor, rounded to fp32, in one pass. False if an element of it

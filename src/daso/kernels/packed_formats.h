@@ -20,7 +20,7 @@ namespace daso::kernels {
 // 64 bits for a block: number first_block + block of splitmix64 (Steele, Lea and Flood, OOPSLA
 // 2014) that begins at the key.
 template <typename V>
-std::uint64_t bits_of_block(const Draws& draws, std::size_t block) {
+DASO_HOST_DEVICE std::uint64_t bits_of_block(const Draws& draws, std::size_t block) {
   std::uint64_t bits = draws.key + (draws.first_block + block + 1) * 0x9e3779b97f4a7c15U;
   bits = (bits ^ (bits >> 30U)) * 0xbf58476d1ce4e5b9U;
   bits = (bits ^ (bits >> 27U)) * 0x94d049bb133111ebU;
@@ -30,7 +30,7 @@ std::uint64_t bits_of_block(const Draws& draws, std::size_t block) {
 // 32 bits for each lane's element of a block: two rounds of multiplying and folding, the constants
 // those of lowbias32 (C. Wellons, public domain), with half of the block's bits before each.
 template <typename V>
-typename V::Words bits_of_elements(std::uint64_t block_bits, std::size_t element) {
+DASO_HOST_DEVICE typename V::Words bits_of_elements(std::uint64_t block_bits, std::size_t element) {
   using Words = typename V::Words;
   const Words low = V::all_words(static_cast<std::uint32_t>(block_bits));
   const Words high = V::all_words(static_cast<std::uint32_t>(block_bits >> 32U));
@@ -53,9 +53,7 @@ struct Packing {
     for (std::size_t i = 0; i < kBlockElements; i += sizeof(std::uint64_t), packed += kBits) {
       std::uint64_t word = 0;
       std::memcpy(&word, codes + i, sizeof word);
-      word = (word & kOne) | ((word >> (8 - kBits)) & (kOne << kBits));
-      word = (word & kTwo) | ((word >> (16 - 2 * kBits)) & (kTwo << (2 * kBits)));
-      word = (word & kFour) | ((word >> (32 - 4 * kBits)) & (kFour << (4 * kBits)));
+      word = packed_word(word);
       std::memcpy(packed, &word, kBits);
     }
   }
@@ -63,11 +61,21 @@ struct Packing {
     for (std::size_t i = 0; i < kBlockElements; i += sizeof(std::uint64_t), packed += kBits) {
       std::uint64_t word = 0;
       std::memcpy(&word, packed, kBits);
-      word = (word & kFour) | ((word & (kFour << (4 * kBits))) << (32 - 4 * kBits));
-      word = (word & kTwo) | ((word & (kTwo << (2 * kBits))) << (16 - 2 * kBits));
-      word = (word & kOne) | ((word & (kOne << kBits)) << (8 - kBits));
+      word = unpacked_word(word);
       std::memcpy(codes + i, &word, sizeof word);
     }
+  }
+
+  // Eight codes.
+  DASO_HOST_DEVICE static std::uint64_t packed_word(std::uint64_t word) {
+    word = (word & kOne) | ((word >> (8 - kBits)) & (kOne << kBits));
+    word = (word & kTwo) | ((word >> (16 - 2 * kBits)) & (kTwo << (2 * kBits)));
+    return (word & kFour) | ((word >> (32 - 4 * kBits)) & (kFour << (4 * kBits)));
+  }
+  DASO_HOST_DEVICE static std::uint64_t unpacked_word(std::uint64_t word) {
+    word = (word & kFour) | ((word & (kFour << (4 * kBits))) << (32 - 4 * kBits));
+    word = (word & kTwo) | ((word & (kTwo << (2 * kBits))) << (16 - 2 * kBits));
+    return (word & kOne) | ((word & (kOne << kBits)) << (8 - kBits));
   }
 
  private:
@@ -80,11 +88,15 @@ struct Packing {
 
 // The block's scale, then its codes: c stands for the level q = kStep * c - kLevels. Quotients
 // value / scale are rounded to the nearest level, or at random to one of the two next to them.
-template <typename V, int kBits, bool kRandom>
+template <typename V, int kSomeBits, bool kRandom>
 struct PackedFormat {
+  static constexpr bool kScaled = true;
+  using Scaling = Scale<V>;
+  static constexpr int kBits = kSomeBits;
   static constexpr int kLevels = kBits == 1 ? 1 : (1 << (kBits - 1)) - 1;  // of each sign
   static constexpr int kStep = kBits == 1 ? 2 : 1;                         // one bit: no level 0
   static constexpr auto kMost = static_cast<float>(kLevels);
+  static constexpr std::uint32_t kZero = kLevels;  // what stands for 0, or for nothing
   static constexpr std::size_t kBlockBytes = Scale<V>::kBytes + kBlockElements / 8 * kBits;
   // Of fp32's largest number kMost * scale is infinite where scale was rounded up too far; of the
   // one before it never.
@@ -101,8 +113,7 @@ struct PackedFormat {
     } else {
       const typename V::Floats scales = V::all(scale);
       for (std::size_t i = 0; i < kBlockElements; i += V::kLanes) {
-        const typename V::Floats quotient = V::divide(V::load(values + i), scales);
-        V::store_bytes(codes + i, codes_of(V::clamped(quotient, kMost), random, i));
+        V::store_bytes(codes + i, codes_of(V::load(values + i), scales, random, i));
       }
     }
     std::memcpy(encoded, &scale, Scale<V>::kBytes);
@@ -116,19 +127,18 @@ struct PackedFormat {
       Packing<V, kBits>::unpack(encoded + Scale<V>::kBytes, codes);
     }
     typename V::Floats at(std::size_t element) const {
-      typename V::Floats code = V::load_bytes(codes + element);
-      if constexpr (kStep == 2) code = V::add(code, code);
-      return V::multiply(V::subtract(code, V::all(kMost)), scales);
+      return levels_of(V::load_bytes(codes + element), scales);
     }
   };
 
- private:
-  // Of quotients within kMost. At random: as whole numbers of 2^-24 they lie so far above the
-  // lowest level; a draw from below one step is added, and whole steps are counted. A multiple of a
-  // step stays, and all else goes up with the probability of what it lies above one.
-  static typename V::Words codes_of(typename V::Floats quotient,
-                                    [[maybe_unused]] std::uint64_t random,
-                                    [[maybe_unused]] std::size_t element) {
+  // At random: as whole numbers of 2^-24 quotients lie so far above the lowest level; a draw from
+  // below one step is added, and whole steps are counted. A multiple of a step stays, and all else
+  // goes up with the probability of what it lies above one.
+  DASO_HOST_DEVICE static typename V::Words codes_of(typename V::Floats values,
+                                                     typename V::Floats scales,
+                                                     [[maybe_unused]] std::uint64_t random,
+                                                     [[maybe_unused]] std::size_t element) {
+    const typename V::Floats quotient = V::clamped(V::divide(values, scales), kMost);
     if constexpr (kRandom) {
       constexpr int kUnitBits = 24;
       constexpr int kStepBits = kUnitBits + kStep - 1;
@@ -141,6 +151,18 @@ struct PackedFormat {
     } else {
       return V::add_words(V::rounded(quotient), V::all_words(kLevels));
     }
+  }
+
+  // Of one code, where a thread has one at a time.
+  DASO_HOST_DEVICE static float values_of(std::uint32_t code, float scale) {
+    return levels_of(static_cast<float>(code), scale);
+  }
+
+ private:
+  DASO_HOST_DEVICE static typename V::Floats levels_of(typename V::Floats codes,
+                                                       typename V::Floats scales) {
+    if constexpr (kStep == 2) codes = V::add(codes, codes);
+    return V::multiply(V::subtract(codes, V::all(kMost)), scales);
   }
 };
 

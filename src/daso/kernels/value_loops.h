@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "daso/kernels/kernels.h"
+#include "daso/kernels/norm_factors.h"
 
 // Loops that read values and give a few numbers, over a vector type V of simd/: digests, sums of
 // squares, and whether all are finite.
@@ -15,10 +16,11 @@ namespace daso::kernels {
 // of threads. A block's depends on its values and on its place.
 inline constexpr std::size_t kDigestBlock = 4096;  // elements
 inline constexpr std::size_t kDigestLanes = 64;    // each takes every 64th element of a block
+inline constexpr std::uint64_t kDigestOfElement = 0x9e3779b97f4a7c15U;  // of any: they are counted
 
 // A step that is reversible in both arguments: a change of either is never lost.
 template <typename V>
-std::uint64_t folded(std::uint64_t running, std::uint64_t next) {
+DASO_HOST_DEVICE std::uint64_t folded(std::uint64_t running, std::uint64_t next) {
   const std::uint64_t product = (running ^ next) * 0x9e3779b97f4a7c15U;
   return product ^ (product >> 32U);
 }
@@ -26,7 +28,7 @@ std::uint64_t folded(std::uint64_t running, std::uint64_t next) {
 // Reversible as well, and every bit reaches every bit (the end of splitmix64: Steele, Lea and
 // Flood, OOPSLA 2014): so the changes of two blocks do not cancel in the sum of both.
 template <typename V>
-std::uint64_t spread(std::uint64_t bits) {
+DASO_HOST_DEVICE std::uint64_t spread(std::uint64_t bits) {
   bits = (bits ^ (bits >> 30U)) * 0xbf58476d1ce4e5b9U;
   bits = (bits ^ (bits >> 27U)) * 0x94d049bb133111ebU;
   return bits ^ (bits >> 31U);
@@ -53,20 +55,22 @@ std::uint64_t digest_of_block(const float* values, std::size_t rows, std::uint64
 }
 
 template <typename V>
-std::uint64_t digest_loop(const Values& v) {
-  std::uint64_t sum = 0;
+void digest_loop(const Digest& v) {
+  // The last block is filled up with zeros to whole rows; the number of elements tells them apart.
+  std::uint64_t sum = v.elements * kDigestOfElement;
   const std::size_t blocks = v.elements / kDigestBlock;
   for (std::size_t block = 0; block < blocks; ++block) {
     sum += digest_of_block<V>(v.values + block * kDigestBlock, kDigestBlock / kDigestLanes, block);
   }
-  // The last block is filled up with zeros to whole rows.
   const std::size_t left = v.elements - blocks * kDigestBlock;
-  if (left == 0) return sum;
-  float last[kDigestBlock];
-  const std::size_t rows = (left + kDigestLanes - 1) / kDigestLanes;
-  std::memcpy(last, v.values + blocks * kDigestBlock, left * sizeof(float));
-  std::memset(last + left, 0, (rows * kDigestLanes - left) * sizeof(float));
-  return sum + digest_of_block<V>(last, rows, blocks);
+  if (left > 0) {
+    float last[kDigestBlock];
+    const std::size_t rows = (left + kDigestLanes - 1) / kDigestLanes;
+    std::memcpy(last, v.values + blocks * kDigestBlock, left * sizeof(float));
+    std::memset(last + left, 0, (rows * kDigestLanes - left) * sizeof(float));
+    sum += digest_of_block<V>(last, rows, blocks);
+  }
+  *v.digest = sum;
 }
 
 template <typename V>
@@ -79,29 +83,44 @@ std::uint32_t largest_magnitude(const float* values, std::size_t elements) {
 }
 
 template <typename V>
-bool finite_loop(const Values& v) {
+void finite_loop(const FiniteCheck& v) {
   constexpr std::uint32_t kLargest = 0x7f7fffff;  // the bits of the largest finite number
   const std::size_t whole = v.elements / V::kLanes * V::kLanes;
-  return largest_magnitude<V>(v.values, whole) <= kLargest &&
-         largest_magnitude<typename V::One>(v.values + whole, v.elements - whole) <= kLargest;
+  const std::size_t left = v.elements - whole;
+  if (largest_magnitude<V>(v.values, whole) > kLargest ||
+      largest_magnitude<typename V::One>(v.values + whole, left) > kLargest) {
+    *v.overflow = 1;
+  }
 }
+
+// So many sums of squares run side by side, each of every kSquareSums-th element: whole vectors, on
+// every instruction set.
+inline constexpr std::size_t kSquareSums = 16;
 
 // The sums of one tensor, in registers.
 template <typename V>
 class RowOfSums {
  public:
-  explicit RowOfSums(const double* from) {
-    for (std::size_t i = 0; i < kVectors; ++i) {
-      sums_[i] = V::load_doubles(from + i * V::kDoubles);
-    }
+  RowOfSums() {
+    const double zeros[V::kDoubles] = {};
+    for (std::size_t i = 0; i < kVectors; ++i) sums_[i] = V::load_doubles(zeros);
   }
   void add(const float* row) {
     for (std::size_t i = 0; i < kVectors; ++i) {
       sums_[i] = V::add_squares(sums_[i], row + i * V::kDoubles);
     }
   }
-  void store(double* to) const {
-    for (std::size_t i = 0; i < kVectors; ++i) V::store_doubles(to + i * V::kDoubles, sums_[i]);
+  // The sum of all, with a last row that need not be whole. Always in the same order.
+  double total(const float* last, std::size_t elements) const {
+    double sums[kSquareSums];
+    for (std::size_t i = 0; i < kVectors; ++i) V::store_doubles(sums + i * V::kDoubles, sums_[i]);
+    for (std::size_t i = 0; i < elements; ++i) {
+      sums[i] = V::One::add_squares(sums[i], last + i);
+    }
+    for (std::size_t half = kSquareSums / 2; half > 0; half /= 2) {
+      for (std::size_t i = 0; i < half; ++i) sums[i] += sums[i + half];
+    }
+    return sums[0];
   }
 
  private:
@@ -109,31 +128,53 @@ class RowOfSums {
   typename V::Doubles sums_[kVectors];
 };
 
-// What does not fill a row.
+struct TwoSums {
+  double first;
+  double second;
+};
+
 template <typename V>
-void add_tail(const float* values, std::size_t elements, double* sums) {
-  for (std::size_t i = 0; i < elements; ++i) {
-    sums[i] = V::One::add_squares(sums[i], values + i);
+double sum_of_squares(const float* values, std::size_t elements) {
+  const std::size_t whole = elements / kSquareSums * kSquareSums;
+  RowOfSums<V> row;
+  for (std::size_t i = 0; i < whole; i += kSquareSums) row.add(values + i);
+  return row.total(values + whole, elements - whole);
+}
+
+template <typename V>
+TwoSums sums_of_squares(const float* first, const float* second, std::size_t elements) {
+  const std::size_t whole = elements / kSquareSums * kSquareSums;
+  RowOfSums<V> first_row;
+  RowOfSums<V> second_row;
+  for (std::size_t i = 0; i < whole; i += kSquareSums) {
+    first_row.add(first + i);
+    second_row.add(second + i);
   }
+  const std::size_t left = elements - whole;
+  return {first_row.total(first + whole, left), second_row.total(second + whole, left)};
 }
 
 template <typename V>
 void squares_loop(const Squares& s) {
-  const std::size_t whole = s.elements / kSquareSums * kSquareSums;
-  RowOfSums<V> first(s.first_sums);
   if (s.second == nullptr) {
-    for (std::size_t i = 0; i < whole; i += kSquareSums) first.add(s.first + i);
-  } else {
-    RowOfSums<V> second(s.second_sums);
-    for (std::size_t i = 0; i < whole; i += kSquareSums) {
-      first.add(s.first + i);
-      second.add(s.second + i);
-    }
-    second.store(s.second_sums);
-    add_tail<V>(s.second + whole, s.elements - whole, s.second_sums);
+    *s.first_sum = sum_of_squares<V>(s.first, s.elements);
+    return;
   }
-  first.store(s.first_sums);
-  add_tail<V>(s.first + whole, s.elements - whole, s.first_sums);
+  const TwoSums sums = sums_of_squares<V>(s.first, s.second, s.elements);
+  *s.first_sum = sums.first;
+  *s.second_sum = sums.second;
+}
+
+template <typename V>
+void clip_loop(const Clipping& c) {
+  *c.norm = __builtin_sqrt(sum_of_squares<V>(c.values, c.elements));
+  const float factor = clip_factor<V>(*c.norm, c.largest);
+  if (factor == 1) return;
+  const std::size_t whole = c.elements / V::kLanes * V::kLanes;
+  for (std::size_t i = 0; i < whole; i += V::kLanes) {
+    V::store(c.values + i, V::multiply(V::load(c.values + i), V::all(factor)));
+  }
+  for (std::size_t i = whole; i < c.elements; ++i) c.values[i] *= factor;
 }
 
 // NOLINTEND(modernize-avoid-c-arrays)

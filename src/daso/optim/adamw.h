@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "daso/optim/decay.h"
 #include "daso/optim/optimizer.h"
+#include "daso/optim/runs.h"
 
 namespace daso {
 
@@ -18,7 +18,7 @@ class AdamW : public MomentOptimizer {
 
  private:
   const OptimizerOptions options_;
-  const std::vector<ElementRun> runs_;
+  const RunTable runs_;
   const at::Tensor first_;   // running mean of the gradients
   const at::Tensor second_;  // running mean of their squares
 };

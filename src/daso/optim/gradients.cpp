@@ -6,14 +6,13 @@
 #include <cmath>
 
 #include "daso/base/error.h"
-#include "daso/kernels/digest.h"
-#include "daso/kernels/norm.h"
+#include "daso/tensor/flat_values.h"
 #include "daso/tensor/large_tensor.h"
 
 namespace daso {
 
 bool LossScaler::unscale(FlatModel& model) {
-  if (!all_finite(floats(model.gradients()), kernels_of(model.gradients()))) {
+  if (!all_finite(model.gradients())) {
     scale_ /= 2;
     good_steps_ = 0;
     if (scale_ >= kLeast) return false;
@@ -45,12 +44,15 @@ void LossScaler::load_state(const State& state) {
   good_steps_ = integer_in(state, "good_steps");
 }
 
-double clip_by_norm(FlatModel& model, double largest) {
+at::Tensor clip_by_norm(FlatModel& model, double largest) {
   require(std::isfinite(largest) && largest > 0,
           "the largest norm of the gradients must be above 0, got {}", largest);
-  const double norm = norm_of(floats(model.gradients()), kernels_of(model.gradients()));
-  const double scale = largest / (norm + 1e-6);
-  if (std::isfinite(norm) && scale < 1) model.gradients().mul_(scale);
+  const at::Tensor& gradients = model.gradients();
+  const at::Tensor norm = at::empty({1}, gradients.options().dtype(at::kDouble));
+  kernels_of(gradients).clip({.values = floats(gradients).data(),
+                              .elements = floats(gradients).size(),
+                              .largest = largest,
+                              .norm = norm.mutable_data_ptr<double>()});
   return norm;
 }
 

@@ -41,9 +41,10 @@ class LossScaler {
 };
 
 // Scales the gradients so that their norm is `largest` at most, by
-// min(1, largest / (norm + 1e-6)) as PyTorch does, and returns the norm that they had. A norm that
-// is not finite is returned and the gradients stay as they are: scaling would hide where that comes
-// from. Throws ConfigError unless `largest` is above 0.
-double clip_by_norm(FlatModel& model, double largest);
+// min(1, largest / (norm + 1e-6)) as PyTorch does, and returns the norm that they had: one float64
+// on their device, so that nobody waits for it who does not read it. Where the norm is not finite
+// the gradients stay as they are: scaling would hide where that comes from. Throws ConfigError
+// unless `largest` is above 0.
+at::Tensor clip_by_norm(FlatModel& model, double largest);
 
 }  // namespace daso

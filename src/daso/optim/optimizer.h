@@ -13,7 +13,7 @@
 // This folder turns gradients into better parameters. In the order of a step: the learning rate is
 // a pure function of the step (learning_rate.h); gradients.h unscales and clips the gradients; an
 // Optimizer changes the flat parameters, in one or two passes of a kernel (kernels/update.h) over
-// the runs of elements that it treats alike (decay.h); and where it is asked for, an average of the
+// the runs of elements that it treats alike (runs.h); and where it is asked for, an average of the
 // parameters follows (ema.h).
 //
 // Ranks that hold the same parameters and gradients hold the same parameters after the step, to the
@@ -26,7 +26,7 @@ namespace daso {
 struct OptimizerOptions {
   std::string name = "sgd";  // for make_optimizer(), one of optimizer_names()
   double weight_decay = 0;
-  // False: no weight decay for biases and norms (decay.h), which lars and lamb never have.
+  // False: no weight decay for biases and norms (runs.h), which lars and lamb never have.
   bool decay_all = true;
   std::vector<std::string> no_decay;  // nor for these, by the prefixes of their names (names.h)
   // sgd, lars

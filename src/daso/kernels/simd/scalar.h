@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <cstring>
 
+#include "daso/kernels/host_device.h"
+
 // A vector of one element. The three files of this folder have the same interface, and kernels are
 // templates over it: written once, compiled per instruction set in a file of its own. Every
 // operation rounds by itself, so all sets give the same bits; there is no fused multiply-add.
@@ -12,7 +14,7 @@
 // Such a file must not use inline functions of the standard library or of ours that others use,
 // too: the linker keeps one copy, which could be the one with instructions that the machine lacks.
 // For the same reason each set has a vector of one element of its own, One, for what is left of an
-// array behind the last whole vector: `User` tells them apart.
+// array behind the last whole vector: `User` tells them apart. On a GPU every thread works with it.
 namespace daso::simd {
 
 template <typename User>
@@ -22,28 +24,47 @@ struct OneElement {
   using Floats = float;
   using Words = std::uint32_t;  // the same lanes as 32-bit integers
 
-  static Floats all(float value) { return value; }
-  static Floats load(const void* from) { return copied<float>(from); }
-  static void store(void* to, Floats a) { std::memcpy(to, &a, sizeof a); }
+  DASO_HOST_DEVICE static Floats all(float value) { return value; }
+  // On a GPU floats lie where floats may, and are read at once.
+  DASO_HOST_DEVICE static Floats load(const void* from) {
+#ifdef __CUDA_ARCH__
+    return *static_cast<const float*>(from);
+#else
+    return copied<float>(from);
+#endif
+  }
+  DASO_HOST_DEVICE static void store(void* to, Floats a) {
+#ifdef __CUDA_ARCH__
+    *static_cast<float*>(to) = a;
+#else
+    std::memcpy(to, &a, sizeof a);
+#endif
+  }
 
-  static Floats add(Floats a, Floats b) { return a + b; }
-  static Floats subtract(Floats a, Floats b) { return a - b; }
-  static Floats multiply(Floats a, Floats b) { return a * b; }
-  static Floats divide(Floats a, Floats b) { return a / b; }
-  static Floats square_root(Floats a) { return __builtin_sqrtf(a); }
+  DASO_HOST_DEVICE static Floats add(Floats a, Floats b) { return a + b; }
+  DASO_HOST_DEVICE static Floats subtract(Floats a, Floats b) { return a - b; }
+  DASO_HOST_DEVICE static Floats multiply(Floats a, Floats b) { return a * b; }
+  DASO_HOST_DEVICE static Floats divide(Floats a, Floats b) { return a / b; }
+  DASO_HOST_DEVICE static Floats square_root(Floats a) {
+#ifdef __CUDA_ARCH__
+    return __fsqrt_rn(a);
+#else
+    return __builtin_sqrtf(a);
+#endif
+  }
   // Between -limit and limit; a is finite.
-  static Floats clamped(Floats a, float limit) {
+  DASO_HOST_DEVICE static Floats clamped(Floats a, float limit) {
     return a > limit ? limit : a < -limit ? -limit : a;
   }
-  static Floats at_most(Floats a, float limit) { return a < limit ? a : limit; }
+  DASO_HOST_DEVICE static Floats at_most(Floats a, float limit) { return a < limit ? a : limit; }
 
   // Sums in double, fewer to a vector. add_squares() takes as many floats; a square is exact, so
   // only the addition rounds.
   static constexpr std::size_t kDoubles = 1;
   using Doubles = double;
-  static Doubles load_doubles(const void* from) { return copied<double>(from); }
-  static void store_doubles(void* to, Doubles a) { std::memcpy(to, &a, sizeof a); }
-  static Doubles add_squares(Doubles sums, const void* floats) {
+  DASO_HOST_DEVICE static Doubles load_doubles(const void* from) { return copied<double>(from); }
+  DASO_HOST_DEVICE static void store_doubles(void* to, Doubles a) { std::memcpy(to, &a, sizeof a); }
+  DASO_HOST_DEVICE static Doubles add_squares(Doubles sums, const void* floats) {
     const double value = copied<float>(floats);
     return sums + value * value;
   }
@@ -56,65 +77,67 @@ struct OneElement {
 
   // The larger one of running and the magnitude of a, as bits: positive numbers are ordered like
   // their bits, and NaN lies above infinity.
-  static Words no_words() { return 0; }
-  static Words larger_magnitude(Words running, Floats a) {
+  DASO_HOST_DEVICE static Words no_words() { return 0; }
+  DASO_HOST_DEVICE static Words larger_magnitude(Words running, Floats a) {
     const Words magnitude = __builtin_bit_cast(Words, a) & 0x7fffffffU;
     return magnitude > running ? magnitude : running;
   }
-  static std::uint32_t largest(Words a) { return a; }
+  DASO_HOST_DEVICE static std::uint32_t largest(Words a) { return a; }
 
   // Whole numbers modulo 2^32. rounded() is half to even; a lies within 2^31.
-  static Words all_words(std::uint32_t value) { return value; }
-  static Words numbered(std::uint32_t first) { return first; }  // first, first + 1, ...
-  static Words add_words(Words a, Words b) { return a + b; }
-  static Words multiply_words(Words a, Words b) { return a * b; }
-  static Words xor_words(Words a, Words b) { return a ^ b; }
+  DASO_HOST_DEVICE static Words all_words(std::uint32_t value) { return value; }
+  DASO_HOST_DEVICE static Words numbered(std::uint32_t first) {
+    return first;
+  }  // first, first + 1, ...
+  DASO_HOST_DEVICE static Words add_words(Words a, Words b) { return a + b; }
+  DASO_HOST_DEVICE static Words multiply_words(Words a, Words b) { return a * b; }
+  DASO_HOST_DEVICE static Words xor_words(Words a, Words b) { return a ^ b; }
   template <int kBits>
-  static Words shifted_right(Words a) {
+  DASO_HOST_DEVICE static Words shifted_right(Words a) {
     return a >> kBits;
   }
-  static Words rounded(Floats a) {
-    return static_cast<Words>(static_cast<std::int32_t>(__builtin_lrintf(a)));
-  }
+  DASO_HOST_DEVICE static Words rounded(Floats a) { return static_cast<Words>(nearest(a)); }
 
   // Rounded half to even and clamped to -127 ... 127; a is finite.
-  static void store_int8(std::byte* to, Floats a) {
-    const long whole = __builtin_lrintf(a);
+  DASO_HOST_DEVICE static void store_int8(std::byte* to, Floats a) {
+    const std::int32_t whole = nearest(a);
     *to = static_cast<std::byte>(whole > 127 ? 127 : whole < -127 ? -127 : whole);
   }
-  static Floats load_int8(const std::byte* from) {
+  DASO_HOST_DEVICE static Floats load_int8(const std::byte* from) {
     return static_cast<float>(static_cast<std::int8_t>(*from));
   }
 
   // A byte each, 0 ... 255.
-  static void store_bytes(std::byte* to, Words a) { *to = static_cast<std::byte>(a); }
-  static Floats load_bytes(const std::byte* from) {
+  DASO_HOST_DEVICE static void store_bytes(std::byte* to, Words a) {
+    *to = static_cast<std::byte>(a);
+  }
+  DASO_HOST_DEVICE static Floats load_bytes(const std::byte* from) {
     return static_cast<float>(static_cast<std::uint8_t>(*from));
   }
 
   // Rounded to nearest even; a is finite, and so is what it rounds to.
-  static void store_bf16(std::byte* to, Floats a) {
+  DASO_HOST_DEVICE static void store_bf16(std::byte* to, Floats a) {
     const auto bits = __builtin_bit_cast(Words, a);
     const auto half = static_cast<std::uint16_t>((bits + 0x7fffU + ((bits >> 16U) & 1U)) >> 16U);
     std::memcpy(to, &half, sizeof half);
   }
-  static Floats load_bf16(const std::byte* from) {
+  DASO_HOST_DEVICE static Floats load_bf16(const std::byte* from) {
     return __builtin_bit_cast(float, Words{copied<std::uint16_t>(from)} << 16U);
   }
 
-  static void store_fp16(std::byte* to, Floats a) {
+  DASO_HOST_DEVICE static void store_fp16(std::byte* to, Floats a) {
     const auto bits = __builtin_bit_cast(Words, a);
     const Words magnitude = bits & 0x7fffffffU;
     Words half = 0;
     if (magnitude >= 0x38800000U) {  // 2^-14, the smallest normal number
       half = (magnitude - 0x38000000U + 0xfffU + ((magnitude >> 13U) & 1U)) >> 13U;
     } else {  // a multiple of 2^-24
-      half = static_cast<Words>(__builtin_lrintf(__builtin_bit_cast(float, magnitude) * 0x1p24F));
+      half = static_cast<Words>(nearest(__builtin_bit_cast(float, magnitude) * 0x1p24F));
     }
     const auto stored = static_cast<std::uint16_t>(half | ((bits >> 16U) & 0x8000U));
     std::memcpy(to, &stored, sizeof stored);
   }
-  static Floats load_fp16(const std::byte* from) {
+  DASO_HOST_DEVICE static Floats load_fp16(const std::byte* from) {
     const Words half = copied<std::uint16_t>(from);
     const Words magnitude = half & 0x7fffU;
     const Words sign = (half & 0x8000U) << 16U;
@@ -128,9 +151,9 @@ struct OneElement {
 
   // One step of a digest: reversible in both arguments, so a change of either is never lost. The
   // rotation brings the high bits, which a product cannot spread, down to where the next one does.
-  static Words load_words(const void* from) { return copied<Words>(from); }
-  static void store_words(void* to, Words a) { std::memcpy(to, &a, sizeof a); }
-  static Words mix(Words running, Words next) {
+  DASO_HOST_DEVICE static Words load_words(const void* from) { return copied<Words>(from); }
+  DASO_HOST_DEVICE static void store_words(void* to, Words a) { std::memcpy(to, &a, sizeof a); }
+  DASO_HOST_DEVICE static Words mix(Words running, Words next) {
     const Words product = (running ^ next) * 0x9e3779b1U;
     return (product << 15U) | (product >> 17U);
   }
@@ -148,8 +171,15 @@ struct OneElement {
   //   pick_some(others, lower, upper, at): the same where there is one, and else that of `others`.
 
  private:
+  DASO_HOST_DEVICE static std::int32_t nearest(Floats a) {
+#ifdef __CUDA_ARCH__
+    return __float2int_rn(a);
+#else
+    return static_cast<std::int32_t>(__builtin_lrintf(a));
+#endif
+  }
   template <typename T>
-  static T copied(const void* from) {
+  DASO_HOST_DEVICE static T copied(const void* from) {
     T value;
     std::memcpy(&value, from, sizeof value);
     return value;

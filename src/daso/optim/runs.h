@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <ATen/core/TensorBody.h>
+
 #include <cstddef>
 #include <vector>
 
+#include "daso/kernels/kernels.h"
 #include "daso/optim/optimizer.h"
 #include "daso/tensor/flat_model.h"
 
@@ -16,11 +19,6 @@ struct ElementRun {
   std::size_t elements = 0;
   bool decays = true;
   bool adapts = false;  // layer_runs() alone: of more than one dimension
-
-  template <typename Span>
-  Span of(Span all) const {
-    return all.empty() ? all : all.subspan(offset, elements);
-  }
 };
 
 // The flat parameters, padding included, as runs with and without weight decay; without exceptions
@@ -30,5 +28,26 @@ std::vector<ElementRun> decay_runs(const FlatModel& model, const OptimizerOption
 // The same for optimizers that choose a rate for each tensor: one run for each, without the
 // padding. Tensors of one dimension or none never decay.
 std::vector<ElementRun> layer_runs(const FlatModel& model, const OptimizerOptions& options);
+
+// Cuts runs into the chunks of a GPU (kernels.h), in their order, and tells each run which are its
+// own.
+std::vector<kernels::Chunk> cut_in_chunks(std::vector<kernels::Run>& runs);
+
+// Runs as kernels take them, in the memory of the model's device. Made once.
+class RunTable {
+ public:
+  RunTable(const std::vector<ElementRun>& runs, double weight_decay, const at::Device& device);
+
+  kernels::Runs runs() const;
+
+ private:
+  std::size_t number_;
+  std::size_t number_of_chunks_ = 0;
+  at::Tensor runs_;
+  at::Tensor chunks_;  // this and the rest for GPUs alone
+  at::Tensor sums_;
+  at::Tensor arrived_;
+  at::Tensor rates_;
+};
 
 }  // namespace daso
