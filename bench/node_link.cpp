@@ -13,7 +13,7 @@
 #include <nlohmann/json.hpp>
 
 #include "daso/base/error.h"
-#include "daso/comm/group_link.h"
+#include "daso/comm/link/group_link.h"
 #include "daso/comm/world.h"
 
 namespace {

@@ -6,26 +6,66 @@
 #include <sys/resource.h>
 
 #include <fstream>
+#include <map>
+#include <memory>
+#include <mutex>
 #include <random>
 #include <thread>
 
 #include "daso/base/error.h"
+#include "daso/comm/link/staged_link.h"
+#include "late_copies.h"
+#include "link_checks.h"
 #include "run_ranks.h"
 
 namespace daso::test {
 namespace {
 
-constexpr Seconds kLimit{20};
-
-enum class Way { kShared, kGroup };
+enum class Way { kShared, kGroup, kStaged };
 
 std::string name_of(const testing::TestParamInfo<Way>& way) {
-  return way.param == Way::kShared ? "Shared" : "Group";
+  switch (way.param) {
+    case Way::kShared:
+      return "Shared";
+    case Way::kGroup:
+      return "Group";
+    case Way::kStaged:
+      return "Staged";
+  }
+  return "";
 }
+
+// The links of one rank: those of its world, or such as a rank with a device of its own has.
+class Links {
+ public:
+  Links(World& world, Way way) : world_(world), staged_(way == Way::kStaged) {}
+
+  NodeLink& operator[](const std::string& name) {
+    NodeLink& host = world_.node_link(name);
+    if (!staged_) return host;
+    const std::lock_guard lock(mutex_);
+    std::unique_ptr<NodeLink>& link = links_[name];
+    if (!link) {
+      link = std::make_unique<StagedLink>(host, std::make_unique<LateCopies>(),
+                                          LinkName{.text = name}, world_.guard());
+    }
+    return *link;
+  }
+
+ private:
+  World& world_;
+  const bool staged_;
+  std::mutex mutex_;
+  std::map<std::string, std::unique_ptr<NodeLink>> links_;
+};
 
 class NodeLinks : public testing::TestWithParam<Way> {
  protected:
-  bool shared() const { return GetParam() == Way::kShared; }
+  bool shared() const { return GetParam() != Way::kGroup; }
+  std::string kind() const {
+    const std::string pinned = GetParam() == Way::kStaged ? "pinned memory and " : "";
+    return pinned + (shared() ? "shared memory" : "messages");
+  }
   RankOptions options(int ranks, std::vector<std::string> nodes = {}) const {
     return {.ranks = ranks, .nodes = std::move(nodes), .edit = [share = shared()](auto& world) {
               world.share_memory = share;
@@ -33,62 +73,18 @@ class NodeLinks : public testing::TestWithParam<Way> {
   }
 };
 
-INSTANTIATE_TEST_SUITE_P(Ways, NodeLinks, testing::Values(Way::kShared, Way::kGroup), name_of);
-
-// Element i of rank r's tensor. Small whole numbers, so that every sum is exact; the mean over n
-// ranks is then (i % 97) + (n - 1) / 2 * (i % 5), rounded once by the division.
-at::Tensor terms(std::int64_t elements, int rank) {
-  const at::Tensor i = at::arange(elements);
-  return (i.remainder(97) + rank * i.remainder(5)).to(at::kFloat);
-}
-
-at::Tensor sum_of_terms(std::int64_t elements, int ranks) {
-  const at::Tensor i = at::arange(elements);
-  return (ranks * i.remainder(97) + ranks * (ranks - 1) / 2 * i.remainder(5)).to(at::kFloat);
-}
-
-at::Tensor mean_of_terms(std::int64_t elements, int ranks) {
-  return sum_of_terms(elements, ranks) / static_cast<float>(ranks);
-}
-
-// What rank `owner` gathers from: bytes and floats alike hold these exactly.
-std::int64_t mark_of(int owner, std::int64_t salt) { return 1 + (owner * 7 + salt) % 100; }
-
-void expect_mean(NodeLink& link, std::int64_t elements, Slices slices) {
-  const at::Tensor tensor = terms(elements, link.rank());
-  link.reduce(tensor, slices, kLimit);
-  const int slice = link.rank() - slices.first;
-  if (slice < 0 || slice >= slices.slices) return;
-  const Segment own = segment_of(elements, slices.slices, slice);
-  const at::Tensor mean = mean_of_terms(elements, link.size());
-  const at::Tensor found = tensor.slice(0, own.begin, own.end);
-  EXPECT_TRUE(at::equal(found, mean.slice(0, own.begin, own.end)))
-      << elements << " elements, " << slices.slices << " slices from " << slices.first << ", rank "
-      << link.rank() << " of " << link.size();
-}
-
-void expect_gathered(NodeLink& link, at::IntArrayRef shape, at::ScalarType type, Slices slices,
-                     std::int64_t salt = 0) {
-  const at::Tensor tensor = at::full(shape, mark_of(link.rank(), salt), type);
-  const at::Tensor expected = at::empty(shape, type);
-  const std::int64_t rows = expected.size(0);
-  for (int slice = 0; slice < slices.slices; ++slice) {
-    const Segment piece = segment_of(rows, slices.slices, slice);
-    expected.slice(0, piece.begin, piece.end).fill_(mark_of(slices.first + slice, salt));
-  }
-  link.gather(tensor, slices, kLimit);
-  EXPECT_TRUE(at::equal(tensor, expected))
-      << shape << " of " << c10::toString(type) << ", " << slices.slices << " slices from "
-      << slices.first << ", rank " << link.rank() << " of " << link.size();
-}
+INSTANTIATE_TEST_SUITE_P(Ways, NodeLinks, testing::Values(Way::kShared, Way::kGroup, Way::kStaged),
+                         name_of);
 
 TEST_P(NodeLinks, ReduceGivesEveryOwnerTheMeanOfItsSlice) {
   for (const int ranks : {2, 3, 5}) {
     run_ranks(options(ranks), [&](World& world) {
-      NodeLink& link = world.node_link("test");
+      Links links(world, GetParam());
+      NodeLink& link = links["test"];
       EXPECT_EQ(link.rank(), world.rank());
       EXPECT_EQ(link.size(), ranks);
       EXPECT_EQ(link.shares_memory(), shared());
+      EXPECT_EQ(link.kind(), kind());
       for (const std::int64_t elements : {0, 1, 255, 256, 1000, 1'500'001}) {
         expect_mean(link, elements, {.slices = ranks});
         expect_mean(link, elements, {.slices = 1, .first = ranks - 1});
@@ -102,7 +98,8 @@ TEST_P(NodeLinks, ReduceCutsAlongTheFirstDimension) {
   run_ranks(options(2), [&](World& world) {
     // Five rows of three: the first three belong to rank 0.
     const at::Tensor tensor = terms(15, world.rank()).view({5, 3});
-    world.node_link("test").reduce(tensor, {.slices = 2}, kLimit);
+    Links links(world, GetParam());
+    links["test"].reduce(tensor, {.slices = 2}, kLimit);
     const at::Tensor mean = mean_of_terms(15, 2).view({5, 3});
     const Segment own = world.rank() == 0 ? Segment{0, 3} : Segment{3, 5};
     EXPECT_TRUE(at::equal(tensor.slice(0, own.begin, own.end), mean.slice(0, own.begin, own.end)));
@@ -112,7 +109,8 @@ TEST_P(NodeLinks, ReduceCutsAlongTheFirstDimension) {
 TEST_P(NodeLinks, GatherBringsEverySliceToEverybody) {
   for (const int ranks : {2, 3, 5}) {
     run_ranks(options(ranks), [&](World& world) {
-      NodeLink& link = world.node_link("test");
+      Links links(world, GetParam());
+      NodeLink& link = links["test"];
       for (const Slices slices : {Slices{ranks, 0}, Slices{1, ranks - 1}, Slices{ranks - 1, 1}}) {
         for (const std::int64_t rows : {0, 1, 255, 256, 1000, 3'000'001}) {
           expect_gathered(link, {rows}, at::kChar, slices);
@@ -129,7 +127,8 @@ TEST_P(NodeLinks, GatherBringsEverySliceToEverybody) {
 
 TEST_P(NodeLinks, ManyOperationsInARowKeepApart) {
   run_ranks(options(3), [&](World& world) {
-    NodeLink& link = world.node_link("test");
+    Links links(world, GetParam());
+    NodeLink& link = links["test"];
     std::mt19937 random(1711);  // the same on all ranks
     const auto any = [&](int from, int to) {
       return std::uniform_int_distribution<int>(from, to)(random);
@@ -149,13 +148,14 @@ TEST_P(NodeLinks, ManyOperationsInARowKeepApart) {
 
 TEST_P(NodeLinks, TwoLinksAreUsedByTwoThreadsAtOnce) {
   run_ranks(options(3), [&](World& world) {
+    Links links(world, GetParam());
     const auto use = [&](const std::string& name, int salt) {
-      NodeLink& link = world.node_link(name);
+      NodeLink& link = links[name];
       for (int i = 0; i < 50; ++i) {
         expect_mean(link, 5000 + salt * i, {.slices = 3});
         expect_gathered(link, {100, 30}, at::kFloat, {.slices = 3}, i + salt);
       }
-      EXPECT_EQ(&world.node_link(name), &link);
+      EXPECT_EQ(&links[name], &link);
     };
     std::jthread other([&] { use("other", 1); });
     use("own", 2);
@@ -165,7 +165,8 @@ TEST_P(NodeLinks, TwoLinksAreUsedByTwoThreadsAtOnce) {
 TEST_P(NodeLinks, NodesDoNotDisturbEachOther) {
   // Node a has ranks 0, 2 and 3, node b has 1 and 4, node c has 5 alone.
   run_ranks(options(6, {"a", "b", "a", "a", "b", "c"}), [&](World& world) {
-    NodeLink& link = world.node_link("test");
+    Links links(world, GetParam());
+    NodeLink& link = links["test"];
     EXPECT_EQ(link.size(), std::vector<int>({3, 2, 1}).at(static_cast<std::size_t>(world.node())));
     for (int i = 0; i < 20; ++i) {
       expect_mean(link, 1000 * (world.node() + 1), {.slices = link.size()});
@@ -176,7 +177,8 @@ TEST_P(NodeLinks, NodesDoNotDisturbEachOther) {
 
 TEST_P(NodeLinks, ANodeOfOneRankKeepsWhatItHas) {
   run_ranks(options(1), [&](World& world) {
-    NodeLink& link = world.node_link("test");
+    Links links(world, GetParam());
+    NodeLink& link = links["test"];
     EXPECT_EQ(link.size(), 1);
     for (const std::int64_t elements : {0, 1, 255, 256, 1000}) {
       expect_mean(link, elements, {});
@@ -186,8 +188,9 @@ TEST_P(NodeLinks, ANodeOfOneRankKeepsWhatItHas) {
 }
 
 TEST_P(NodeLinks, WhatDoesNotFitIsRefused) {
-  run_ranks(options(2), [](World& world) {
-    NodeLink& link = world.node_link("test");
+  run_ranks(options(2), [&](World& world) {
+    Links links(world, GetParam());
+    NodeLink& link = links["test"];
     EXPECT_THROW(link.reduce(at::ones({4}, at::kDouble), {}, kLimit), ConfigError);
     EXPECT_THROW(link.reduce(at::ones({4, 4}).t(), {}, kLimit), ConfigError);
     EXPECT_THROW(link.reduce(at::ones({4}), {.slices = 0}, kLimit), ConfigError);
@@ -201,8 +204,9 @@ TEST_P(NodeLinks, RanksThatCallDifferentThingsAreNamed) {
   const auto differ = [&](const std::function<void(NodeLink&)>& call) {
     const auto errors = run_places(options(3), [&](const WorldOptions& place) {
       World world = World::join(place);
-      expect_mean(world.node_link("test"), 100, {.slices = 3});
-      call(world.node_link("test"));
+      Links links(world, GetParam());
+      expect_mean(links["test"], 100, {.slices = 3});
+      call(links["test"]);
     });
     for (const auto& error : errors) {
       EXPECT_EQ(exit_code_of(error), kExitConfig) << text_of(error);

@@ -1,56 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daso/comm/backend.h"
 
-#include <dlfcn.h>
-
-#include <filesystem>
-
 #include "daso/base/error.h"
-#include "daso/base/paths.h"
+#include "daso/base/module.h"
 #include "daso/base/text.h"
 #include "daso/base/version.h"
 
 namespace daso {
 namespace {
 
-namespace fs = std::filesystem;
-
-// lib/daso beside libdaso.so itself, wherever that was loaded from.
-fs::path module_folder() {
-  Dl_info self{};
-  DASO_ASSERT(::dladdr(reinterpret_cast<const void*>(&open_backend), &self) != 0);
-  std::error_code problem;
-  const fs::path library = fs::canonical(self.dli_fname, problem);
-  require(!problem, "{}: cannot be found: {}", self.dli_fname, problem.message());
-  return library.parent_path() / "daso";
-}
-
 struct Loaded {
   const BackendModule* module = nullptr;
   std::string reason;  // why it is null
 };
 
-// Modules stay loaded for the life of the process: their threads and handlers may outlive any
-// scope.
-Loaded load_module(const std::string& name) {
-  const fs::path file = module_folder() / fmt::format("libdaso_{}.so", name);
-  if (!is_there(file)) {
-    return {nullptr, fmt::format("not in this build: its library was not there when daso was built "
-                                 "(no {})",
-                                 file.string())};
-  }
-  // Global, since the plugins of Open MPI look for its symbols in the whole process.
-  void* handle = ::dlopen(file.c_str(), RTLD_NOW | RTLD_GLOBAL);
-  if (handle == nullptr) return {nullptr, fmt::format("cannot be loaded: {}", ::dlerror())};
+Loaded load_backend(const std::string& name) {
+  const Module module = load_module(name);
+  if (module.handle == nullptr) return {nullptr, module.reason};
   using Entry = const BackendModule* (*)();
-  const auto entry = reinterpret_cast<Entry>(::dlsym(handle, kBackendModuleEntry));
-  if (entry == nullptr) return {nullptr, fmt::format("{} is no module of daso", file.string())};
-  const BackendModule* module = entry();
-  if (std::string_view(module->version) != kVersion) {
+  const auto entry = reinterpret_cast<Entry>(module.entry(kBackendModuleEntry));
+  if (entry == nullptr) return {nullptr, fmt::format("{} is no module of daso", module.file)};
+  const BackendModule* backend = entry();
+  if (std::string_view(backend->version) != kVersion) {
     return {nullptr, fmt::format("{} is of version {}, daso of {}; build both together",
-                                 file.string(), module->version, kVersion)};
+                                 module.file, backend->version, kVersion)};
   }
-  return {module, ""};
+  return {backend, ""};
 }
 
 }  // namespace
@@ -58,7 +33,7 @@ Loaded load_module(const std::string& name) {
 std::vector<BackendStatus> backends() {
   std::vector<BackendStatus> list;
   list.push_back({"gloo", true, "inside LibTorch"});
-  const Loaded mpi = load_module("mpi");
+  const Loaded mpi = load_backend("mpi");
   list.push_back({"mpi", mpi.module != nullptr, mpi.module ? mpi.module->detail : mpi.reason});
   list.push_back({"self", true, "a world of one"});
   return list;
@@ -69,7 +44,7 @@ void require_backend(const std::string& name) {
 }
 
 const BackendModule& backend_module(const std::string& name) {
-  const Loaded loaded = load_module(name);
+  const Loaded loaded = load_backend(name);
   require(loaded.module != nullptr, "backend '{}' is not available: {}", name, loaded.reason);
   return *loaded.module;
 }

@@ -11,6 +11,7 @@
 #include "daso/base/error.h"
 #include "daso/base/text.h"
 #include "daso/comm/group.h"
+#include "daso/comm/link/device_copies.h"
 #include "daso/comm/operation.h"
 
 namespace daso {
@@ -100,10 +101,61 @@ void check_output(const char* operation, const at::Tensor& like, const at::Tenso
           name_of(like.scalar_type()), fmt::join(with_rows(like, rows), ", "));
 }
 
+// An operation on the host whose result belongs on a device.
+struct StagedOperation final : Operation {
+  StagedOperation(Pending on_host, at::Tensor on_device, bool brings_news)
+      : host(std::move(on_host)), device(std::move(on_device)), changed(brings_news) {}
+
+  bool done() override { return host.done(); }
+  at::Tensor wait(Seconds limit) override {
+    const at::Tensor result = std::move(host).wait(limit);
+    if (changed) device.copy_(result, /*non_blocking=*/true);  // LibTorch keeps it until then
+    return std::move(device);
+  }
+
+  Pending host;
+  at::Tensor device;
+  const bool changed;
+};
+
+Pending staged(Pending host, at::Tensor device, bool changed = true) {
+  return Pending(std::make_unique<StagedOperation>(std::move(host), std::move(device), changed));
+}
+
+// In a group of one nothing travels.
+bool travels_from_device(const Group& group, const at::Tensor& tensor,
+                         const at::Tensor& other = {}) {
+  const auto on_device = [](const at::Tensor& any) {
+    return any.defined() && !any.device().is_cpu();
+  };
+  return group.size() > 1 && (on_device(tensor) || on_device(other));
+}
+
+// Room on the host for what is to come.
+at::Tensor room_for(const char* operation, const at::Tensor& tensor) {
+  check_tensor(operation, tensor);
+  if (tensor.device().is_cpu()) return tensor;
+  return copies_of(tensor.device())->host_room(tensor.sizes(), tensor.scalar_type());
+}
+
+at::Tensor to_host(const char* operation, const at::Tensor& tensor, const Group& group) {
+  const at::Tensor host = room_for(operation, tensor);
+  if (tensor.device().is_cpu()) return tensor;
+  const auto copies = copies_of(tensor.device());
+  copies->begin(host, tensor);
+  copies->wait({.guard = group.guard(),
+                .call = {.what = fmt::format("copying to the host for {}", operation),
+                         .group = group.name(),
+                         .number = group.begun()},
+                .limit = group.limit()});
+  return host;
+}
+
 }  // namespace
 
 void check_memory(const std::string& operation, const at::Tensor& tensor) {
-  require(tensor.device().is_cpu(), "{}: the tensor is on {}; it must be on the CPU", operation,
+  require(tensor.device().is_cpu() || tensor.device().is_cuda(),
+          "{}: the tensor is on {}; it must be on the CPU or a GPU", operation,
           tensor.device().str());
   require(tensor.layout() == at::kStrided && tensor.is_contiguous(),
           "{}: the tensor of shape [{}] and strides [{}] is not contiguous; pass .contiguous()",
@@ -125,6 +177,9 @@ const std::string& Communicator::name() const { return group_->name(); }
 const std::vector<int>& Communicator::world_ranks() const { return group_->ranks(); }
 
 Pending Communicator::all_reduce(at::Tensor tensor, Reduce how) {
+  if (travels_from_device(*group_, tensor)) {
+    return staged(all_reduce(to_host("all_reduce", tensor, *group_), how), tensor);
+  }
   check_tensor("all_reduce", tensor);
   check_reduce("all_reduce", tensor, how);
   const auto what = [&] {
@@ -139,6 +194,11 @@ Pending Communicator::all_reduce(at::Tensor tensor, Reduce how) {
 }
 
 Pending Communicator::reduce_scatter(at::Tensor input, at::Tensor output, Reduce how) {
+  if (travels_from_device(*group_, input, output)) {
+    return staged(reduce_scatter(to_host("reduce_scatter", input, *group_),
+                                 room_for("reduce_scatter", output), how),
+                  output);
+  }
   check_tensor("reduce_scatter", input);
   check_reduce("reduce_scatter", input, how);
   const std::int64_t rows = rows_of(input);
@@ -170,6 +230,11 @@ Pending Communicator::reduce_scatter(at::Tensor input, at::Tensor output, Reduce
 
 Pending Communicator::all_gather(at::Tensor input, at::Tensor output,
                                  std::optional<Seconds> limit) {
+  if (travels_from_device(*group_, input, output)) {
+    return staged(
+        all_gather(to_host("all_gather", input, *group_), room_for("all_gather", output), limit),
+        output);
+  }
   check_tensor("all_gather", output);
   const std::int64_t rows = rows_of(output);
   check_output("all_gather", output, input, segment_of(rows, size(), rank()).length());
@@ -195,6 +260,11 @@ Pending Communicator::all_gather(at::Tensor input, at::Tensor output,
 }
 
 Pending Communicator::broadcast(at::Tensor tensor, int root) {
+  if (travels_from_device(*group_, tensor)) {
+    const at::Tensor host =
+        root == rank() ? to_host("broadcast", tensor, *group_) : room_for("broadcast", tensor);
+    return staged(broadcast(host, root), tensor, /*changed=*/root != rank());
+  }
   check_tensor("broadcast", tensor);
   require(root >= 0 && root < size(), "broadcast: root {} is not in 0 ... {}", root, size() - 1);
   const auto what = [&] { return fmt::format("broadcast(from {}, {})", root, shape_of(tensor)); };
@@ -207,6 +277,10 @@ Pending Communicator::broadcast(at::Tensor tensor, int root) {
 }
 
 Pending Communicator::all_to_all(at::Tensor input, at::Tensor output) {
+  if (travels_from_device(*group_, input, output)) {
+    return staged(all_to_all(to_host("all_to_all", input, *group_), room_for("all_to_all", output)),
+                  output);
+  }
   check_tensor("all_to_all", input);
   const std::int64_t rows = rows_of(input);
   const std::int64_t own = segment_of(rows, size(), rank()).length();
@@ -222,6 +296,9 @@ Pending Communicator::all_to_all(at::Tensor input, at::Tensor output) {
 }
 
 Pending Communicator::send(at::Tensor tensor, int to) {
+  if (travels_from_device(*group_, tensor)) {
+    return staged(send(to_host("send", tensor, *group_), to), tensor, /*changed=*/false);
+  }
   check_tensor("send", tensor);
   require(to >= 0 && to < size() && to != rank(), "send: rank {} cannot send to rank {} of {}",
           rank(), to, size());
@@ -229,6 +306,9 @@ Pending Communicator::send(at::Tensor tensor, int to) {
 }
 
 Pending Communicator::receive(at::Tensor tensor, int from) {
+  if (travels_from_device(*group_, tensor)) {
+    return staged(receive(room_for("receive", tensor), from), tensor);
+  }
   check_tensor("receive", tensor);
   require(from >= 0 && from < size() && from != rank(),
           "receive: rank {} cannot receive from rank {} of {}", rank(), from, size());

@@ -27,18 +27,23 @@ struct Segment {
 // shorter or empty.
 Segment segment_of(std::int64_t rows, int ranks, int rank);
 
-// Throws ConfigError for a tensor in memory that groups and node links cannot reach: today it must
-// be dense, contiguous and on the CPU. The one place that says so.
+// Throws ConfigError for a tensor in memory that groups and node links cannot reach: it must be
+// dense, contiguous, and on the CPU or a GPU. The one place that says so.
 void check_memory(const std::string& operation, const at::Tensor& tensor);
 
 // One group of ranks and what they can do together. All ranks of a group call the same operations
 // in the same order; they complete in any order, in the background. A world of one is a world:
 // every operation is then the identity.
 //
-// Tensors are dense and contiguous, on the CPU, of type float64, float32, bfloat16, float16, int8,
-// int32 or int64, of any size including 0, and are cut along their first dimension. Anything else
-// is a ConfigError on the spot. A tensor handed over belongs to the operation until wait() gives it
+// Tensors are dense and contiguous, of type float64, float32, bfloat16, float16, int8, int32 or
+// int64, of any size including 0, and are cut along their first dimension. Anything else is a
+// ConfigError on the spot. A tensor handed over belongs to the operation until wait() gives it
 // back: reading or writing it before is a race.
+//
+// A tensor of a GPU travels through pinned memory of the host. The call waits until the calling
+// thread's current stream has brought it there, which is all that a GPU's tensors do in the
+// background; wait() copies the result up, on the stream that is current then. This is for what is
+// small or seldom: gradients take a NodeLink.
 //
 // A peer that calls another operation, type or size makes a ConfigError on all ranks, noticed on a
 // group's first operations, and on all of them when the world was opened with check_collectives.

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daso/comm/group.h"
 
-#include <nlohmann/json.hpp>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
 #include "daso/base/error.h"
@@ -75,27 +74,12 @@ Pending Group::launch(Call call, at::Tensor result, const Start& start,
   return Pending(std::move(operation));
 }
 
-// The first to come writes down what it calls; the others compare. Nobody waits for anybody.
 void Group::compare(const Call& call, const std::string& key, int callers) {
-  using nlohmann::json;
-  const std::string place = "call/" + key;
-  const int world_rank = options_.ranks[static_cast<std::size_t>(rank())];
-  const json own = {{"what", call.what}, {"rank", world_rank}};
-  const json first = json::parse(options_.store->set_once(place, own.dump()));
-  if (first.at("what") != own.at("what")) {
-    const Failure mismatch{
-        .kind = Failure::Kind::kConfig,
-        .text = fmt::format("operation #{} in group '{}' differs between ranks: rank {} calls {}, "
-                            "rank {} calls {}; all ranks of a group must call the same operations "
-                            "in the same order",
-                            call.number, call.group, first.at("rank").get<int>(),
-                            first.at("what").get<std::string>(), world_rank, call.what)};
-    throw_failure(call, guard_.lookout->spread(mismatch));
-  }
-  if (options_.store->add(place + "/seen", 1) == callers) {
-    options_.store->erase(place);
-    options_.store->erase(place + "/seen");
-  }
+  compare_calls({.store = *options_.store,
+                 .key = "call/" + key,
+                 .callers = callers,
+                 .rank = options_.ranks[static_cast<std::size_t>(rank())]},
+                call, guard_);
 }
 
 }  // namespace daso

@@ -29,6 +29,7 @@ struct GroupOptions {
   int rank = 0;                // ours, in the group
   std::optional<Store> store;  // this group's part of the table; none in a group of one
   bool check_all = false;      // compare every operation with the peers', not only the first
+  Seconds limit{60};           // for copies from a device
 };
 
 // A message between two ranks.
@@ -57,6 +58,8 @@ class Group {
   const std::string& name() const { return options_.name; }
   const std::vector<int>& ranks() const { return options_.ranks; }
   std::int64_t begun() const { return begun_; }  // from any thread
+  Seconds limit() const { return options_.limit; }
+  const Guard& guard() const { return guard_; }
 
   Pending start(const Describe& what, at::Tensor result, const Start& call,
                 std::function<void()> finish = {});

@@ -3,6 +3,8 @@
 
 #include <ATen/core/TensorBody.h>
 
+#include <string>
+
 #include "daso/base/seconds.h"
 
 namespace daso {
@@ -16,17 +18,26 @@ struct Slices {
 };
 
 // What the ranks of one node do together in every step, blocking: one thread of each rank calls the
-// same operations in the same order. Through shared memory where that can be had, else through the
-// backend's group of the node. On a node of one rank both operations do nothing.
+// same operations in the same order, any one thread at a time. On a node of one rank both
+// operations do nothing.
 //
-// Tensors are contiguous, on the CPU, of any size including 0, and cut along their first dimension.
-// Both throw as Pending::wait does.
+// A link is for tensors of the CPU or of one GPU. On the CPU they go through shared memory where
+// that can be had, else through the backend's group of the node. On GPUs NCCL takes them where all
+// ranks of the node can use it, else they are copied to pinned memory and go the CPU's way. An
+// operation on a GPU comes after what the calling thread's current stream has been given. When the
+// call returns, the result is there: the host has waited for it, with the limit, so whoever must
+// not wait calls on a thread of its own with a stream of its own.
+//
+// Tensors are contiguous, of any size including 0, and cut along their first dimension. Both
+// operations throw as Pending::wait does.
 class NodeLink {
  public:
   virtual ~NodeLink() = default;
 
   virtual int rank() const = 0;  // local rank
   virtual int size() const = 0;
+  // What the bytes go through, for the user: "shared memory", "NCCL 2.28.9".
+  virtual std::string kind() const = 0;
   virtual bool shares_memory() const = 0;
 
   // Float32. The owner's slice becomes its mean over the ranks of the node; what is in the other

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daso/comm/operation.h"
 
+#include <nlohmann/json.hpp>
 #include <torch/csrc/distributed/c10d/Work.hpp>
 
 #include "daso/base/error.h"
@@ -41,6 +42,27 @@ void throw_failure(const Call& call, const Failure& failure) {
   const bool counted = failure.missing.empty() && !call.message;
   const std::string late = counted ? laggards(call, failure) : "";
   throw PeerError(fmt::format("{}: {}{}", call.text(), failure.text, late));
+}
+
+void compare_calls(const Comparison& comparison, const Call& call, const Guard& guard) {
+  using nlohmann::json;
+  const Store& store = comparison.store;
+  const json own = {{"what", call.what}, {"rank", comparison.rank}};
+  const json first = json::parse(store.set_once(comparison.key, own.dump()));
+  if (first.at("what") != own.at("what")) {
+    const Failure mismatch{
+        .kind = Failure::Kind::kConfig,
+        .text = fmt::format("operation #{} in group '{}' differs between ranks: rank {} calls {}, "
+                            "rank {} calls {}; all ranks of a group must call the same operations "
+                            "in the same order",
+                            call.number, call.group, first.at("rank").get<int>(),
+                            first.at("what").get<std::string>(), comparison.rank, call.what)};
+    throw_failure(call, guard.lookout->spread(mismatch));
+  }
+  if (store.add(comparison.key + "/seen", 1) == comparison.callers) {
+    store.erase(comparison.key);
+    store.erase(comparison.key + "/seen");
+  }
 }
 
 void BackendOperation::follow() {

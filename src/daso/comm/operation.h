@@ -64,4 +64,16 @@ struct BackendOperation final : Operation {
 // The exception that a failure of the world means to this call.
 [[noreturn]] void throw_failure(const Call& call, const Failure& failure);
 
+// Where a call is compared with those of the peers.
+struct Comparison {
+  const Store& store;
+  std::string key;  // the same on all ranks that take part, and only for this call
+  int callers = 0;  // so many take part
+  int rank = 0;     // ours, in the world
+};
+
+// The first to come writes down what it calls; the others compare, and a difference ends all ranks
+// with a ConfigError. Nobody waits for anybody.
+void compare_calls(const Comparison& comparison, const Call& call, const Guard& guard);
+
 }  // namespace daso

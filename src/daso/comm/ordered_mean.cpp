@@ -57,6 +57,12 @@ OrderedMean::OrderedMean(Communicator& group, std::vector<Share> shares)
 void OrderedMean::operator()(const at::Tensor& tensor, Seconds limit, const at::Tensor& residual) {
   require(tensor.scalar_type() == at::kFloat && tensor.is_contiguous() && tensor.dim() >= 1,
           "the ordered mean wants a contiguous float32 tensor with rows");
+  if (!tensor.is_cpu()) {
+    const at::Tensor on_host = tensor.cpu();
+    (*this)(on_host, limit, residual);
+    tensor.copy_(on_host);
+    return;
+  }
   const Deadline deadline(limit);
   reduce_.send(tensor, tensor);
   reduce_.answer([&](const at::Tensor& received,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daso/comm/world.h"
 
+#include <c10/core/impl/VirtualGuardImpl.h>
 #include <fmt/ranges.h>
 #include <unistd.h>
 
@@ -14,7 +15,8 @@
 #include "daso/base/error.h"
 #include "daso/comm/backend.h"
 #include "daso/comm/group.h"
-#include "daso/comm/open_link.h"
+#include "daso/comm/link/open_link.h"
+#include "daso/comm/link/polling.h"
 #include "daso/comm/open_store.h"
 #include "daso/comm/reach.h"
 #include "daso/comm/rendezvous.h"
@@ -33,6 +35,10 @@ class GroupCounts {
   void follow(const std::string& name, Count count) {
     const std::lock_guard lock(mutex_);
     groups_[name] = std::move(count);
+  }
+  bool has(const std::string& name) const {
+    const std::lock_guard lock(mutex_);
+    return groups_.contains(name);
   }
   void clear() {
     const std::lock_guard lock(mutex_);
@@ -58,6 +64,16 @@ Parent parent_to_watch(const WorldOptions& options) {
   const bool ours = launcher == Launcher::kDaso;
   return {
       .pid = ::getppid(), .name = name_of(launcher), .patience = ours ? options.limit : Seconds(0)};
+}
+
+// A device's link is called so in messages, and so is the link of the hosts that it may borrow.
+std::string name_on(const std::string& name, at::Device device) {
+  if (device.is_cpu()) return name;
+  return fmt::format("{} on {}", name, c10::DeviceTypeName(device.type(), /*lower_case=*/true));
+}
+
+std::string key_of_link(const std::string& name, at::Device device) {
+  return device.is_cpu() ? name : fmt::format("{} itself", name_on(name, device));
 }
 
 std::vector<int> launch_ranks_of(const std::vector<Member>& members) {
@@ -94,14 +110,15 @@ struct World::Body {
   };
   Timeline timeline;
   std::map<std::string, Entry> groups;
-  std::map<std::string, std::unique_ptr<NodeLink>> links;  // some borrow a group
+  std::map<std::string, std::unique_ptr<NodeLink>> links;  // some borrow a group or another link
   std::mutex mutex;  // guards both tables, for links that several threads ask for
 
   ~Body();
   void post_lookout();
   std::string with_broken_pair(const std::string& reason, const std::vector<int>& ranks);
   Communicator& make_group(const std::vector<int>& ranks, const std::string& name);
-  NodeLink& make_link(const std::string& name);
+  NodeLink& make_link(const std::string& name, at::Device device);
+  NodeLink& link(const std::string& name, at::Device device);
   template <typename Value>
   Value* find(std::map<std::string, Value>& table_of, const std::string& name);
 };
@@ -149,7 +166,8 @@ Communicator& World::Body::make_group(const std::vector<int>& ranks, const std::
                     .ranks = ranks,
                     .rank = static_cast<int>(own - ranks.begin()),
                     .store = std::nullopt,
-                    .check_all = options.check_collectives};
+                    .check_all = options.check_collectives,
+                    .limit = options.limit};
   auto backend_group = std::make_shared<c10::intrusive_ptr<c10d::Backend>>();
   if (ranks.size() > 1) {
     const Call call{.what = "making the group", .group = name};
@@ -190,26 +208,35 @@ Communicator& World::Body::make_group(const std::vector<int>& ranks, const std::
   return *groups.emplace(name, std::move(entry)).first->second.communicator;
 }
 
-NodeLink& World::Body::make_link(const std::string& name) {
+NodeLink& World::Body::make_link(const std::string& name, at::Device device) {
   const int node = topology.node_of(rank);
-  LinkPlan plan{.name = {.text = fmt::format("node {} link {}", node, name),
+  const std::string own_name = name_on(name, device);
+  LinkPlan plan{.name = {.text = fmt::format("node {} link {}", node, own_name),
                          .ranks = topology.ranks_of(node),
                          .rank = topology.local_rank_of(rank),
                          .begun = std::make_shared<std::atomic<std::int64_t>>(0)},
                 .store = std::nullopt,
                 .guard = guard,
                 .limit = options.limit,
-                .share_memory = options.share_memory};
+                .share_memory = options.share_memory,
+                .device = device,
+                .check_all = options.check_collectives};
   plan.group = [&]() -> Communicator& { return make_group(plan.name.ranks, plan.name.text); };
+  plan.host = [&]() -> NodeLink& { return link(own_name, at::Device(at::kCPU)); };
   if (plan.name.ranks.size() > 1) {
     plan.store = store->under(fmt::format("generation{}/{}", generation, plan.name.text));
   }
-  std::unique_ptr<NodeLink> link = open_link(plan);
-  if (link->shares_memory()) {
+  std::unique_ptr<NodeLink> made = open_link(plan);
+  if (!counts->has(plan.name.text)) {  // or else what it borrows counts
     counts->follow(plan.name.text, [begun = plan.name.begun] { return begun->load(); });
   }
   const std::lock_guard lock(mutex);
-  return *links.emplace(name, std::move(link)).first->second;
+  return *links.emplace(key_of_link(name, device), std::move(made)).first->second;
+}
+
+NodeLink& World::Body::link(const std::string& name, at::Device device) {
+  const std::unique_ptr<NodeLink>* known = find(links, key_of_link(name, device));
+  return known == nullptr ? make_link(name, device) : **known;
 }
 
 template <typename Value>
@@ -283,6 +310,7 @@ World World::join(const WorldOptions& options) {
 int World::rank() const { return body_->rank; }
 int World::size() const { return static_cast<int>(body_->members.size()); }
 int World::generation() const { return body_->generation; }
+const Guard& World::guard() const { return body_->guard; }
 Timeline& World::timeline() { return body_->timeline; }
 Seconds World::limit() const { return body_->options.limit; }
 const std::string& World::backend() const { return body_->options.backend; }
@@ -313,9 +341,15 @@ Communicator& World::group(const std::vector<int>& ranks, const std::string& nam
   return *known->communicator;
 }
 
-NodeLink& World::node_link(const std::string& name) {
-  const std::unique_ptr<NodeLink>* known = body_->find(body_->links, name);
-  return known == nullptr ? body_->make_link(name) : **known;
+NodeLink& World::node_link(const std::string& name, at::Device device) {
+  const bool current = !device.is_cpu() && !device.has_index();
+  return body_->link(name,
+                     current ? c10::impl::VirtualGuardImpl(device.type()).getDevice() : device);
+}
+
+void World::wait_until(const std::function<bool()>& reached, const std::string& what) {
+  poll({.guard = body_->guard, .call = {.what = what, .group = "this rank"}, .limit = limit()},
+       reached);
 }
 
 World World::next_generation(Seconds limit) && {

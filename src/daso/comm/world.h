@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -24,12 +25,16 @@
 //   backend     turns a list of ranks into a c10d::Backend: Gloo, or MPI as a module
 //   group       one such list; counts its operations and compares them with the peers'
 //   communicator, node_link   what the rest of the library talks through: between any ranks, and
-//               inside a node through shared memory where it can be had
+//               inside a node through the fastest way that there is (link/)
+//   link        these ways: shared memory, the backend's messages, NCCL between GPUs, which is in
+//               the CUDA module, and pinned memory where NCCL cannot be used
 //   world       all of it together, for one rank
 //
 // A failure anywhere reaches every rank in about a second, as the same PeerError, through the
 // lookout; docs/errors.md has the user's view.
 namespace daso {
+
+struct Guard;  // in operation.h
 
 // All ranks of a job, as one of them sees them: who they are, on which nodes, and how to talk to
 // them. Owned by the rank's main function and passed down; nothing about it is global.
@@ -66,9 +71,17 @@ class World {
   // name tells groups of the same ranks apart and stands in error messages.
   Communicator& group(const std::vector<int>& ranks, const std::string& name);
 
-  // The ranks of this node, under a name; made on first use: all ranks of the node must then ask
-  // for it. Different names may be asked for and used by different threads at once.
-  NodeLink& node_link(const std::string& name);
+  // The ranks of this node, under a name, for tensors of this device; made on first use: all ranks
+  // of the node must then ask for it, each with its own device of the same type. Different names
+  // may be asked for and used by different threads at once.
+  NodeLink& node_link(const std::string& name, at::Device device = at::Device(at::kCPU));
+
+  // For those who wait for something that is no operation, such as the work of a device.
+  const Guard& guard() const;
+
+  // Waits until reached() holds, asking it again and again: for what a device does. Throws as
+  // Pending::wait does; `what` stands in the message.
+  void wait_until(const std::function<bool()>& reached, const std::string& what);
 
   // What this rank does when. All that has the world adds to it.
   Timeline& timeline();

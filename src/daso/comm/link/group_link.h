@@ -13,6 +13,7 @@ class GroupLink final : public NodeLink {
 
   int rank() const override { return group_.rank(); }
   int size() const override { return group_.size(); }
+  std::string kind() const override { return "messages"; }
   bool shares_memory() const override { return false; }
   void reduce(const at::Tensor& tensor, Slices slices, Seconds limit) override;
   void gather(const at::Tensor& tensor, Slices slices, Seconds limit) override;

@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daso/comm/group_link.h"
+#include "daso/comm/link/group_link.h"
 
 #include <ATen/ATen.h>
 
 #include "daso/base/error.h"
-#include "daso/comm/cut.h"
+#include "daso/comm/link/cut.h"
 
 namespace daso {
 
 void GroupLink::reduce(const at::Tensor& tensor, Slices slices, Seconds limit) {
   const Cut cut("reduce", tensor, slices, size());
-  require(tensor.scalar_type() == at::kFloat, "reduce inside a node is for float32, not {}",
-          c10::toString(tensor.scalar_type()));
+  check_reduced(tensor);
   if (size() > 1) group_.all_reduce(tensor, Reduce::kMean).wait(limit);
 }
 

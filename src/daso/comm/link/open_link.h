@@ -6,8 +6,8 @@
 #include <optional>
 
 #include "daso/comm/communicator.h"
+#include "daso/comm/link/shared_link.h"
 #include "daso/comm/node_link.h"
-#include "daso/comm/shared_link.h"
 #include "daso/comm/store.h"
 
 namespace daso {
@@ -19,10 +19,14 @@ struct LinkPlan {
   Seconds limit;
   bool share_memory = true;              // or else the group at once
   std::function<Communicator&()> group;  // makes the group of these ranks, if it comes to that
+  at::Device device = at::Device(at::kCPU);
+  std::function<NodeLink&()> host;  // for another device: the link of these ranks on the CPU
+  bool check_all = false;           // compare every operation with the peers', not only the first
 };
 
 // Opens the link of one rank; all ranks of the node do so, each with its plan. They come to the
-// same kind: if one of them cannot share memory with the others, or is told not to, none does.
+// same kind: if one of them cannot share memory with the others, or is told not to, none does, and
+// likewise with NCCL.
 std::unique_ptr<NodeLink> open_link(const LinkPlan& plan);
 
 }  // namespace daso

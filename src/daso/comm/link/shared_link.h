@@ -7,11 +7,11 @@
 #include <string>
 #include <vector>
 
-#include "daso/comm/cut.h"
+#include "daso/comm/link/cut.h"
+#include "daso/comm/link/shared_barrier.h"
+#include "daso/comm/link/shared_memory.h"
 #include "daso/comm/node_link.h"
 #include "daso/comm/operation.h"
-#include "daso/comm/shared_barrier.h"
-#include "daso/comm/shared_memory.h"
 
 namespace daso {
 
@@ -36,6 +36,7 @@ class SharedLink final : public NodeLink {
 
   int rank() const override { return name_.rank; }
   int size() const override { return static_cast<int>(name_.ranks.size()); }
+  std::string kind() const override { return "shared memory"; }
   bool shares_memory() const override { return true; }
   void reduce(const at::Tensor& tensor, Slices slices, Seconds limit) override;
   void gather(const at::Tensor& tensor, Slices slices, Seconds limit) override;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daso/comm/shared_barrier.h"
+#include "daso/comm/link/shared_barrier.h"
 
 #include <linux/futex.h>
 #include <sys/syscall.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daso/comm/shared_memory.h"
+#include "daso/comm/link/shared_memory.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>

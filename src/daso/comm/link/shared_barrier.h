@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "daso/comm/alarm.h"
-#include "daso/comm/shared_memory.h"
+#include "daso/comm/link/shared_memory.h"
 
 namespace daso {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daso/comm/shared_link.h"
+#include "daso/comm/link/shared_link.h"
 
 #include <algorithm>
 #include <cstring>
@@ -69,8 +69,7 @@ SharedLink::SharedLink(SharedMemory memory, LinkName name, Guard guard)
 
 void SharedLink::reduce(const at::Tensor& tensor, Slices slices, Seconds limit) {
   const Cut cut("reduce", tensor, slices, size());
-  require(tensor.scalar_type() == at::kFloat, "reduce inside a node is for float32, not {}",
-          c10::toString(tensor.scalar_type()));
+  check_reduced(tensor);
   const Now now = begin({.reduces = 1,
                          .slices = slices.slices,
                          .first = slices.first,
@@ -187,8 +186,7 @@ void SharedLink::compare(const Now& now, std::size_t parity) {
 }
 
 std::string SharedLink::Order::text() const {
-  return fmt::format("{}({} bytes in {} rows, {} slices from local rank {})",
-                     reduces != 0 ? "reduce" : "gather", bytes, rows, slices, first);
+  return text_of_cut(reduces != 0 ? "reduce" : "gather", bytes, rows, {slices, first});
 }
 
 Call SharedLink::call_of(const Now& now) const {
