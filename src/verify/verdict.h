@@ -45,6 +45,6 @@ Verdict verify_case(const WireCase& golden);
 // Trains a golden case with the strategy `daso` as one rank of a world that has its ranks on its
 // nodes, comparing after every step. Returns what all ranks have found together, the same on all.
 Verdict verify_training(World& world, const TrainingCase& training, ExchangeKind exchange,
-                        Wire wire);
+                        Wire wire, at::Device device);
 
 }  // namespace daso::verify

@@ -14,6 +14,7 @@
 #include "daso/comm/message_of.h"
 #include "daso/comm/rendezvous.h"
 #include "daso/launch/ranks.h"
+#include "daso/run/rank_device.h"
 #include "verify/captured_output.h"
 #include "verify/verdict.h"
 
@@ -25,7 +26,8 @@ const TrainingCase& training_in(const GoldenCase& golden) {
 }
 
 Verdict verify_in(World& world, const VerifyFlags& flags, const GoldenCase& golden) {
-  return verify_training(world, training_in(golden), flags.exchange_kind(), flags.wire);
+  return verify_training(world, training_in(golden), flags.exchange_kind(), flags.wire,
+                         rank_device(world, flags.device).device);
 }
 
 // The arguments of this program that make it a rank of the job.
@@ -35,6 +37,7 @@ std::vector<std::string> job_arguments(const VerifyFlags& flags, const GoldenCas
                                     "--job-case", std::to_string(golden.index),
                                     "--exchange", std::string(name_of(flags.exchange_kind())),
                                     "--wire",     std::string(name_of(flags.wire)),
+                                    "--device",   text_of(flags.device),
                                     "--backend",  launch.backend,
                                     "--timeout",  fmt::format("{}", launch.limit.count())};
   if (!launch.interface.empty()) words.insert(words.end(), {"--interface", launch.interface});

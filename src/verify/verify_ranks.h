@@ -8,6 +8,7 @@
 #include "daso/comm/store.h"
 #include "daso/comm/world.h"
 #include "daso/launch/launch_flags.h"
+#include "daso/tensor/device.h"
 #include "verify/golden_case.h"
 #include "verify/verdict.h"
 
@@ -21,6 +22,7 @@ struct VerifyFlags {
   std::string ranks;                     // processes, threads; empty: processes
   std::optional<ExchangeKind> exchange;  // none: what suits the wire
   Wire wire = Wire::kFp32;
+  DeviceChoice device{.kind = DeviceChoice::Kind::kCpu};  // of training cases
   bool json = false;
   std::optional<int> job_case;  // this process is a rank of a job for this case of the one file
 

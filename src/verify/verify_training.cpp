@@ -7,6 +7,8 @@
 #include "daso/kernels/digest.h"
 #include "daso/optim/sgd.h"
 #include "daso/policy/run_plan.h"
+#include "daso/tensor/lane.h"
+#include "daso/tensor/large_tensor.h"
 #include "verify/training_check.h"
 #include "verify/verdict.h"
 
@@ -33,16 +35,17 @@ class Quadratic : public torch::nn::Module {
   const at::Tensor target_;
 };
 
-std::shared_ptr<Quadratic> model_of(const TrainingCase& training, int rank) {
+std::shared_ptr<Quadratic> model_of(const TrainingCase& training, int rank, at::Device device) {
   // Only rank 0 begins where the case says; the others must be given its parameters.
   const at::Tensor start = rank == 0 ? tensor_of(training.start)
                                      : at::full({std::ssize(training.start)}, rank, at::kFloat);
-  return std::make_shared<Quadratic>(start, tensor_of(training.curvature),
-                                     tensor_of(training.targets[static_cast<std::size_t>(rank)]));
+  const at::Tensor target = tensor_of(training.targets[static_cast<std::size_t>(rank)]);
+  return std::make_shared<Quadratic>(start.to(device), tensor_of(training.curvature).to(device),
+                                     target.to(device));
 }
 
-std::vector<std::uint64_t> gather_digests(World& world, std::span<const float> parameters) {
-  const auto own = static_cast<std::int64_t>(digest_of(parameters));
+std::vector<std::uint64_t> gather_digests(World& world, const at::Tensor& parameters) {
+  const auto own = static_cast<std::int64_t>(digest_of(host_floats(parameters)));
   const at::Tensor all =
       world.everyone()
           .all_gather(at::full({1}, own, at::kLong), at::empty({world.size()}, at::kLong))
@@ -66,9 +69,10 @@ void expect_topology(const World& world, const TrainingCase& training) {
 }  // namespace
 
 Verdict verify_training(World& world, const TrainingCase& training, ExchangeKind exchange,
-                        Wire wire) {
+                        Wire wire, at::Device device) {
   expect_topology(world, training);
-  const auto module = model_of(training, world.rank());
+  const auto module = model_of(training, world.rank(), device);
+  const TrainingStream stream(device);
   FlatModel model(module);
   Sgd optimizer(model, {.weight_decay = training.weight_decay, .momentum = training.momentum});
   const auto strategy =
@@ -80,8 +84,9 @@ Verdict verify_training(World& world, const TrainingCase& training, ExchangeKind
                          .batches = training.batches,
                          .rate = [&](std::int64_t) { return training.rate; }};
   TrainingCheck check(training, wire, world.rank());
-  const std::span<const float> parameters(model.parameters().const_data_ptr<float>(),
-                                          training.start.size());
+  const auto parameters = [&] {
+    return model.parameters().narrow(0, 0, std::ssize(training.start)).cpu();
+  };
   for (int epoch = 0; epoch < run_plan.epochs; ++epoch) {
     double loss = 0;
     for (std::int64_t batch = 0; batch < run_plan.batches; ++batch) {
@@ -93,11 +98,12 @@ Verdict verify_training(World& world, const TrainingCase& training, ExchangeKind
       strategy->before_step();
       optimizer.step(info.rate);
       const StrategyEvents done = strategy->after_step(info);
-      check.step(info.step, strategy->status().phase, done, parameters);
+      const at::Tensor now = parameters();
+      check.step(info.step, strategy->status().phase, done, host_floats(now));
       loss += value.item<double>();
     }
     strategy->end_epoch(epoch, loss / static_cast<double>(run_plan.batches));
-    check.epoch(epoch, run_plan.batches * (epoch + 1) - 1, gather_digests(world, parameters));
+    check.epoch(epoch, run_plan.batches * (epoch + 1) - 1, gather_digests(world, parameters()));
   }
   check.finish();
   Verdict together;

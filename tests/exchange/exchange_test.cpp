@@ -12,6 +12,7 @@
 #include "daso/kernels/merge.h"
 #include "daso/optim/sgd.h"
 #include "daso/tensor/large_tensor.h"
+#include "late_lane.h"
 #include "run_ranks.h"
 
 namespace daso::test {
@@ -157,7 +158,8 @@ at::Tensor progress(std::int64_t node, std::int64_t round, std::int64_t elements
   return at::randn({elements}, random) * 1e-2;
 }
 
-TEST(Exchange, PiecesChangeNoBits) {
+// Exchanges on these worlds and wires have the bits of Together.
+void expect_bits_of_together(const std::function<std::unique_ptr<Lane>()>& make_lane) {
   const std::vector<std::vector<std::string>> worlds = {
       {"a", "a", "b", "b"}, {"a", "a", "b", "b", "c"}, {"a", "b", "c"}};
   for (const std::vector<std::string>& nodes : worlds) {
@@ -168,7 +170,8 @@ TEST(Exchange, PiecesChangeNoBits) {
         world.everyone().broadcast(model.parameters(), 0).wait(world.limit());
         Sgd optimizer(model, {});
         const Leaders leaders(world, options.kind, "exchange");
-        Exchange exchange(world, model, leaders, options, make_outer_rule(options.merge));
+        Exchange exchange(world, model, leaders, options, make_outer_rule(options.merge),
+                          make_lane());
         Agreement agreement(world, model, optimizer, leaders);
         exchange.set_anchor();
         const std::span<float> own = floats(model.parameters());
@@ -198,14 +201,22 @@ TEST(Exchange, PiecesChangeNoBits) {
   }
 }
 
+TEST(Exchange, PiecesChangeNoBits) {
+  expect_bits_of_together([] { return nullptr; });
+}
+
+TEST(Exchange, CopiesToTheHostAndBackChangeNoBitsHoweverLateTheyAre) {
+  expect_bits_of_together(late_lane);
+}
+
 // What lets an exchange be given up: until its merge, parameters and residuals stay as they are.
-TEST(Exchange, OnlyItsMergeChangesWhatIsKept) {
+void expect_only_its_merge_changes(const std::function<std::unique_ptr<Lane>()>& make_lane) {
   const ExchangeOptions options{.wire = Wire::kInt4};
   run_ranks({.ranks = 2, .nodes = {"a", "b"}}, [&](World& world) {
     const FlatModel model(torch::nn::Linear(100, 77).ptr());
     world.everyone().broadcast(model.parameters(), 0).wait(world.limit());
     const Leaders leaders(world, options.kind, "exchange");
-    Exchange exchange(world, model, leaders, options, make_outer_rule(options.merge));
+    Exchange exchange(world, model, leaders, options, make_outer_rule(options.merge), make_lane());
     exchange.set_anchor();
     model.parameters().add_(progress(world.node(), 0, model.parameters().numel()));
     const at::Tensor parameters = model.parameters().clone();
@@ -221,6 +232,11 @@ TEST(Exchange, OnlyItsMergeChangesWhatIsKept) {
     EXPECT_TRUE(
         at::equal(merged, tensor_in(in_flight, "exchange.rest").narrow(0, 0, merged.size(0))));
   });
+}
+
+TEST(Exchange, OnlyItsMergeChangesWhatIsKept) {
+  expect_only_its_merge_changes([] { return nullptr; });
+  expect_only_its_merge_changes(late_lane);
 }
 
 }  // namespace

@@ -15,7 +15,8 @@ TEST(HierarchicalMean, AveragesMorePiecesThanAreInFlight) {
   for (const std::size_t ahead : {0, 1, 3}) {
     run_ranks({.ranks = 3, .nodes = {"a", "a", "b"}}, [&](World& world) {
       const Leaders leaders(world, ExchangeKind::kSharded, "test");
-      HierarchicalMean mean(world, world.node_link("test"), leaders, ahead);
+      const std::unique_ptr<Lane> lane = open_lane(at::kCPU);
+      HierarchicalMean mean(world, world.node_link("test"), *lane, leaders, ahead);
       for (int round = 0; round < 2; ++round) {
         std::vector<at::Tensor> pieces;
         std::vector<int> done;
@@ -44,7 +45,8 @@ TEST(HierarchicalMean, AveragesMorePiecesThanAreInFlight) {
 TEST(HierarchicalMean, AppliesTheRuleOfThePiece) {
   run_ranks({.ranks = 2, .nodes = {"a", "b"}}, [](World& world) {
     const Leaders leaders(world, ExchangeKind::kSharded, "test");
-    HierarchicalMean mean(world, world.node_link("test"), leaders, 2);
+    const std::unique_ptr<Lane> lane = open_lane(at::kCPU);
+    HierarchicalMean mean(world, world.node_link("test"), *lane, leaders, 2);
     const at::Tensor own = at::tensor({1, 5, 2, 7}, at::kInt) * (world.rank() == 0 ? 1 : -1);
     const at::Tensor largest = at::zeros({4}, at::kInt);
     mean.start(0, {.input = own,

@@ -6,8 +6,7 @@
 #include <algorithm>
 
 #include "daso/base/error.h"
-#include "daso/kernels/digest.h"
-#include "daso/tensor/large_tensor.h"
+#include "daso/tensor/flat_values.h"
 
 namespace daso {
 
@@ -15,8 +14,17 @@ Agreement::Agreement(World& world, FlatModel& model, Optimizer& optimizer, const
     : world_(world),
       model_(model),
       optimizer_(optimizer),
-      mean_(world, world.node_link(leaders.name()), leaders, /*ahead=*/kMostPieces),
+      lane_(open_lane(model.parameters().device())),
+      mean_(world, world.node_link(leaders.name(), model.parameters().device()), *lane_, leaders,
+            /*ahead=*/kMostPieces),
       worker_("agreement") {}
+
+void Agreement::average(const at::Tensor& tensor, std::int64_t exchange,
+                        const std::vector<at::Tensor>& residuals) {
+  lane_->follow(*lane_->mark_of_caller());
+  lane_->run([&] { mean_.average_of_nodes(tensor, exchange, residuals); });
+  lane_->lead_caller();
+}
 
 void Agreement::agree(std::int64_t exchange, const std::vector<at::Tensor>& residuals) {
   settle();
@@ -25,13 +33,15 @@ void Agreement::agree(std::int64_t exchange, const std::vector<at::Tensor>& resi
   std::vector<at::Tensor> parts = moments;
   parts.push_back(model_.parameters());
   optimizer_.set_steps(refuse_non_finite(exchange, parts));
-  mean_.average_of_nodes(model_.parameters(), exchange, residuals);
+  average(model_.parameters(), exchange, residuals);
   bytes_between_nodes_ = mean_.bytes_between_nodes();
   if (moments.empty()) return;
   unsettled_ = exchange;
   worker_.post([this, moments, exchange] {
     const Span background(world_.timeline(), Track::kExchange, "optimizer state", exchange);
-    for (const at::Tensor& moment : moments) mean_.average_of_nodes(moment, exchange);
+    lane_->run([&] {
+      for (const at::Tensor& moment : moments) mean_.average_of_nodes(moment, exchange);
+    });
   });
 }
 
@@ -41,6 +51,7 @@ void Agreement::settle() {
     const TimedSpan wait(world_.timeline(), Track::kSettling, "optimizer state", unsettled_);
     worker_.wait();
   }
+  lane_->lead_caller();
   unsettled_ = kNothing;
   busy_seconds_ = worker_.busy_seconds();
   bytes_between_nodes_ = mean_.bytes_between_nodes();
@@ -54,15 +65,16 @@ void Agreement::average_parameters(std::int64_t exchange) {
   settle();
   const TimedSpan span(world_.timeline(), Track::kAverage, "blocking average", exchange);
   refuse_non_finite(exchange, {model_.parameters()});
-  mean_.average_of_nodes(model_.parameters(), exchange);
+  average(model_.parameters(), exchange);
   bytes_between_nodes_ = mean_.bytes_between_nodes();
 }
 
 std::int64_t Agreement::refuse_non_finite(std::int64_t exchange,
                                           const std::vector<at::Tensor>& parts) {
-  const bool finite = std::all_of(parts.begin(), parts.end(), [](const at::Tensor& part) {
-    return all_finite(floats(part), kernels_of(part));
-  });
+  // One flag for all, so that a GPU is waited for once.
+  const at::Tensor overflow = clear_flag(model_.parameters());
+  for (const at::Tensor& part : parts) check_finite_into(part, overflow);
+  const bool finite = overflow.item<int>() == 0;
   const at::Tensor own = at::tensor({optimizer_.steps(), std::int64_t{finite}}, at::kLong);
   const at::Tensor all = at::empty({world_.size(), 2}, at::kLong);
   world_.everyone().all_gather(own.view({1, 2}), all).wait(world_.limit());

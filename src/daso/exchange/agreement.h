@@ -6,6 +6,7 @@
 #include "daso/exchange/hierarchical_mean.h"
 #include "daso/optim/optimizer.h"
 #include "daso/tensor/flat_model.h"
+#include "daso/tensor/lane.h"
 
 namespace daso {
 
@@ -31,12 +32,17 @@ class Agreement {
  private:
   static constexpr std::int64_t kNothing = -1;
 
+  // In the lane, between what the caller has been given and what it will be given.
+  void average(const at::Tensor& tensor, std::int64_t exchange,
+               const std::vector<at::Tensor>& residuals = {});
+
   // Returns the largest number of steps that a rank has done.
   std::int64_t refuse_non_finite(std::int64_t exchange, const std::vector<at::Tensor>& parts);
 
   World& world_;
   FlatModel& model_;
   Optimizer& optimizer_;
+  const std::unique_ptr<Lane> lane_;
   HierarchicalMean mean_;
   std::int64_t unsettled_ = kNothing;  // the agreement whose optimizer state is on its way
   double busy_seconds_ = 0;

@@ -23,9 +23,8 @@ at::Tensor digests_by_tensor(const std::vector<FlatSpan>& spans, const FlatPart&
     const std::int64_t to = std::min(spans[i].offset + spans[i].elements, end);
     if (from >= to) continue;
     digests[static_cast<std::int64_t>(i)] =
-        digest(part.values.subspan(static_cast<std::size_t>(from - part.begin),
-                                   static_cast<std::size_t>(to - from)),
-               part.kernels);
+        std::bit_cast<std::int64_t>(digest_of(part.values.subspan(
+            static_cast<std::size_t>(from - part.begin), static_cast<std::size_t>(to - from))));
   }
   return digests;
 }
@@ -50,16 +49,12 @@ CopyDifference first_difference(const std::vector<FlatSpan>& spans, const at::Te
 
 }  // namespace
 
-std::int64_t digest(std::span<const float> values, const Kernels& kernels) {
-  return std::bit_cast<std::int64_t>(digest_of(values, kernels));
-}
-
 void check_equal_in_node(const World& world, NodeLink& node, const FlatModel& model,
-                         const at::Tensor& parameters, std::int64_t exchange) {
-  if (node.size() == 1) return;
+                         std::int64_t own, const std::function<at::Tensor()>& parameters,
+                         std::int64_t exchange) {
   const Slices by_rank{.slices = node.size()};
   const at::Tensor digests = at::zeros({node.size()}, at::kLong);
-  digests[node.rank()] = digest(floats(parameters), kernels_of(parameters));
+  digests[node.rank()] = own;
   node.gather(digests, by_rank, world.limit());
   const auto each = digests.accessor<std::int64_t, 1>();
   bool equal = true;
@@ -68,8 +63,8 @@ void check_equal_in_node(const World& world, NodeLink& node, const FlatModel& mo
   const std::vector<FlatSpan>& spans = model.parameter_spans();
   const at::Tensor by_tensor =
       at::zeros({node.size(), static_cast<std::int64_t>(spans.size())}, at::kLong);
-  by_tensor[node.rank()].copy_(
-      digests_by_tensor(spans, {.values = floats(parameters), .kernels = kernels_of(parameters)}));
+  const at::Tensor here = parameters();
+  by_tensor[node.rank()].copy_(digests_by_tensor(spans, {.values = host_floats(here)}));
   node.gather(by_tensor, by_rank, world.limit());
   const CopyDifference difference = first_difference(spans, by_tensor);
   const std::vector<int>& ranks = world.topology().ranks_of(world.node());

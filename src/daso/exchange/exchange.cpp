@@ -17,8 +17,16 @@ static_assert(kFlatBlock == kBlockElements);
 
 // Columns of a header.
 constexpr std::int64_t kAnchorDigest = 0;
-constexpr std::int64_t kFirstBad = 1;  // the first element that cannot travel, or kNone
-constexpr std::int64_t kNone = -1;
+constexpr std::int64_t kOverflow = 1;  // not 0: an element cannot travel
+constexpr std::int64_t kFirstBad = 2;  // which one, where there is such
+constexpr std::int64_t kParametersDigest = 3;
+constexpr std::int64_t kColumns = 4;
+
+// A column, as kernels take it that give bits or a flag.
+template <typename Word>
+Word* column(const at::Tensor& header, std::int64_t number) {
+  return reinterpret_cast<Word*>(header.mutable_data_ptr<std::int64_t>() + number);
+}
 
 // Rotating, every rank leads the whole model at times; sharded, a rank leads its slice throughout,
 // or none.
@@ -29,14 +37,17 @@ std::optional<int> kept_by(ExchangeKind kind, const Leaders& leaders) {
 }  // namespace
 
 Exchange::Exchange(World& world, const FlatModel& model, const Leaders& leaders,
-                   const ExchangeOptions& options, std::unique_ptr<OuterRule> rule)
+                   const ExchangeOptions& options, std::unique_ptr<OuterRule> rule,
+                   std::unique_ptr<Lane> lane)
     : world_(world),
       model_(model),
       leaders_(leaders),
       options_(options),
       rule_(std::move(rule)),
+      lane_(lane ? std::move(lane) : open_lane(model.parameters().device())),
+      on_host_(!lane_->copies()),
       node_(world.node_link(leaders.name())),
-      mean_(world, node_, leaders, /*ahead=*/kMostPieces),
+      mean_(world, node_, *lane_, leaders, /*ahead=*/kMostPieces),
       kept_(kept_by(options.kind, leaders)),
       rows_(model.parameters().numel() / kFlatBlock),
       width_(padded_rows(rows_of(0).length())),
@@ -44,14 +55,19 @@ Exchange::Exchange(World& world, const FlatModel& model, const Leaders& leaders,
       worker_("exchange") {
   const auto block = static_cast<std::int64_t>(encoded_bytes(options.wire, kBlockElements));
   const int nodes = world.topology().nodes();
-  snapshot_ = large_zeros(model.parameters().sizes(), at::kFloat);
-  anchor_ = large_zeros({kept_rows(), kFlatBlock}, at::kFloat);
-  own_ = large_zeros({leaders.slices() * width_, block}, at::kChar);
-  back_ = large_zeros({leaders.slices() * width_, block}, at::kChar);
+  const at::TensorOptions there = model.parameters().options();
+  if (on_host_ || rule_->needs_sent()) snapshot_ = large_zeros(model.parameters().sizes(), there);
+  anchor_ = large_zeros({kept_rows(), kFlatBlock}, there);
+  own_ = large_zeros({leaders.slices() * width_, block}, there.dtype(at::kChar));
+  back_ = large_zeros(own_.sizes(), own_.options());
+  header_ = at::zeros({1, kColumns}, there.dtype(at::kLong));
+  own_here_ = lane_->host_room(own_);
+  back_here_ = lane_->host_room(back_);
+  header_here_ = lane_->host_room(header_);
+  if (!on_host_) own_here_.zero_();  // the rows behind a slice are all zeros
+  headers_ = at::zeros({nodes, kColumns}, at::kLong);
   residual_ = large_zeros({padded_rows(kept_rows()) / nodes, kFlatBlock}, at::kFloat);
   next_residual_ = large_zeros(residual_.sizes(), at::kFloat);
-  header_ = at::zeros({1, 2}, at::kLong);
-  headers_ = at::zeros({nodes, 2}, at::kLong);
 }
 
 Segment Exchange::rows_of(int slice) const { return segment_of(rows_, leaders_.slices(), slice); }
@@ -100,8 +116,33 @@ void Exchange::start(std::int64_t exchange) {
   in_flight_ = true;
   exchange_ = exchange;
   started_ = Clock::now();
-  snapshot_.copy_(model_.parameters());
-  worker_.post([this, exchange] { run(leaders_.role(leaders_.role_of(exchange))); });
+  const Role& role = leaders_.role(leaders_.role_of(exchange));
+  if (snapshot_.defined()) snapshot_.copy_(model_.parameters());
+  if (!on_host_) encode(role, model_.parameters());
+  worker_.post([this, &role, started = lane_->mark_of_caller()] { run(role, *started); });
+}
+
+void Exchange::encode(const Role& role, const at::Tensor& parameters) {
+  const Kernels& kernels = kernels_of(parameters);
+  header_.zero_();
+  if (node_.size() > 1) {
+    kernels.digest({.values = floats(parameters).data(),
+                    .elements = floats(parameters).size(),
+                    .digest = column<std::uint64_t>(header_, kParametersDigest)});
+  }
+  if (!role.slice) return;
+  const std::span<const float> values = elements(parameters, *role.slice);
+  const std::span<const float> anchor = anchor_of(*role.slice);
+  kernels.of(options_.wire)
+      .encode({.values = values.data(),
+               .anchor = anchor.data(),
+               .encoded = encoded(own_, *role.slice).data(),
+               .blocks = values.size() / kBlockElements,
+               .draws = draws_of(world_.node(), rows_of(*role.slice).begin),
+               .overflow = column<std::uint32_t>(header_, kOverflow)});
+  kernels.digest({.values = anchor.data(),
+                  .elements = anchor.size(),
+                  .digest = column<std::uint64_t>(header_, kAnchorDigest)});
 }
 
 void Exchange::merge(std::int64_t staleness) {
@@ -111,6 +152,7 @@ void Exchange::merge(std::int64_t staleness) {
     const TimedSpan wait(timeline, Track::kMerge, "exchange", exchange_);
     worker_.wait();
   }
+  lane_->lead_caller();
   const Span span(timeline, Track::kTraining, "merge", exchange_);
   if (timeline.recording()) {
     timeline.add({.name = "exchange",
@@ -130,22 +172,41 @@ void Exchange::merge(std::int64_t staleness) {
                             .back = encoded(back_, slice),
                             .parameters = elements(model_.parameters(), slice),
                             .anchor = anchor_of(slice)},
-                  .sent = elements(snapshot_, slice),
+                  .sent = snapshot_.defined() ? elements(snapshot_, slice) : std::span<float>(),
                   .staleness = staleness,
                   .nodes = world_.topology().nodes(),
-                  .kernels = kernels_of(own_)});
+                  .kernels = kernels_of(model_.parameters())});
   }
 }
 
-void Exchange::run(const Role& role) {
+void Exchange::run(const Role& role, const LaneMark& started) {
+  Timeline& timeline = world_.timeline();
   {
-    const Span span(world_.timeline(), Track::kExchange, "compare in node", exchange_);
-    check_equal_in_node(world_, node_, model_, snapshot_, exchange_);
+    const Span span(timeline, Track::kExchange, "encode", exchange_);
+    if (on_host_) encode(role, snapshot_);
+    lane_->follow(started);
+    lane_->copy(header_here_, header_);
+    const std::shared_ptr<LaneMark> copied = lane_->mark();
+    world_.wait_until([&] { return copied->reached(); }, "encoding an exchange");
+  }
+  if (node_.size() > 1) {
+    const Span span(timeline, Track::kExchange, "compare in node", exchange_);
+    check_equal_in_node(
+        world_, node_, model_, *column<std::int64_t>(header_here_, kParametersDigest),
+        [this] { return parameters_on_host(); }, exchange_);
   }
   if (role.slice) exchange_with_peers(role);
-  const Span span(world_.timeline(), Track::kExchange, "gather in node", exchange_);
-  node_.gather(own_, role.slices, world_.limit());
-  node_.gather(back_, role.slices, world_.limit());
+  if (node_.size() == 1) return;
+  const Span span(timeline, Track::kExchange, "gather in node", exchange_);
+  node_.gather(own_here_, role.slices, world_.limit());
+  node_.gather(back_here_, role.slices, world_.limit());
+  lane_->copy(own_, own_here_);
+  lane_->copy(back_, back_here_);
+}
+
+// On a device they have moved on since the start. What is wrong with them still is.
+at::Tensor Exchange::parameters_on_host() const {
+  return on_host_ ? snapshot_ : model_.parameters().cpu();
 }
 
 void Exchange::exchange_with_peers(const Role& role) {
@@ -153,18 +214,22 @@ void Exchange::exchange_with_peers(const Role& role) {
   Communicator& peers = *role.peers.group;
   const int slice = *role.slice;
   const std::int64_t rows = padded_rows(kept_rows());  // those behind the slice's are all zeros
-  const at::Tensor own = own_.narrow(0, slice * width_, rows);
-  const at::Tensor back = back_.narrow(0, slice * width_, rows);
-
-  std::optional<Span> span(std::in_place, timeline, Track::kExchange, "encode", exchange_);
-  header_[0][kFirstBad] = encode_slice(slice);
-  header_[0][kAnchorDigest] = digest(anchor_of(slice), kernels_of(anchor_));
+  const auto of_slice = [&](const at::Tensor& all) { return all.narrow(0, slice * width_, rows); };
   next_residual_.copy_(residual_);
-
-  span.emplace(timeline, Track::kExchange, "send", exchange_);
-  span->talked_to(peers.world_ranks());
-  Pending headers = peers.all_gather(header_, headers_);
+  if (*column<std::int64_t>(header_here_, kOverflow) != 0) {
+    *column<std::int64_t>(header_here_, kFirstBad) = first_bad(slice);
+  }
+  std::vector<std::shared_ptr<LaneMark>> down;
   for (const Segment& piece : pieces_) {
+    lane_->copy(piece_of(of_slice(own_here_), piece), piece_of(of_slice(own_), piece));
+    down.push_back(lane_->mark());
+  }
+
+  std::optional<Span> span(std::in_place, timeline, Track::kExchange, "send", exchange_);
+  span->talked_to(peers.world_ranks());
+  Pending headers = peers.all_gather(header_here_, headers_);
+  for (std::size_t i = 0; i < pieces_.size(); ++i) {
+    const Segment& piece = pieces_[i];
     const auto rule = [&, piece](const at::Tensor& received, const at::Tensor& answer) {
       if (piece.begin == 0) {
         // Before the first answer leaves: peers may have it before this thread goes on.
@@ -173,14 +238,20 @@ void Exchange::exchange_with_peers(const Role& role) {
       }
       average(role, piece, received, answer);
     };
-    mean_.start(exchange_,
-                {.input = piece_of(own, piece), .output = piece_of(back, piece), .rule = rule});
+    const at::Tensor back = piece_of(of_slice(back_here_), piece);
+    world_.wait_until([&] { return down[i]->reached(); }, "copying an exchange to the host");
+    mean_.start(exchange_, {.input = piece_of(of_slice(own_here_), piece),
+                            .output = back,
+                            .rule = rule,
+                            .done = [this, back, up = piece_of(of_slice(back_), piece)] {
+                              lane_->copy(up, back);
+                            }});
   }
   compare_headers(role, std::move(headers));
   mean_.finish();
   span.emplace(timeline, Track::kExchange, "distance", exchange_);
   next_distance_ =
-      daso::distance(options_.wire, encoded(own_, slice), encoded(back_, slice), kernels_of(own_));
+      daso::distance(options_.wire, encoded(own_here_, slice), encoded(back_here_, slice));
 }
 
 Draws Exchange::draws_of(std::int64_t sender, std::int64_t first_row) const {
@@ -188,14 +259,11 @@ Draws Exchange::draws_of(std::int64_t sender, std::int64_t first_row) const {
           .first_block = static_cast<std::uint64_t>(first_row)};
 }
 
-std::int64_t Exchange::encode_slice(int slice) {
-  const std::span<const float> values = elements(snapshot_, slice);
-  const std::span<const float> anchor = anchor_of(slice);
-  const Draws draws = draws_of(world_.node(), rows_of(slice).begin);
-  if (encode(options_.wire, values, anchor, encoded(own_, slice), draws, kernels_of(own_))) {
-    return kNone;
-  }
-  const auto place = first_non_finite(options_.wire, values, anchor);
+std::int64_t Exchange::first_bad(int slice) const {
+  const at::Tensor parameters = parameters_on_host();
+  const at::Tensor anchor = anchor_.cpu();
+  const auto place =
+      first_non_finite(options_.wire, elements(parameters, slice), host_floats(anchor));
   return rows_of(slice).begin * kFlatBlock + static_cast<std::int64_t>(place.value_or(0));
 }
 
@@ -209,7 +277,7 @@ void Exchange::compare_headers(const Role& role, Pending arriving) {
   for (int node = 0; node < topology.nodes(); ++node) {
     const auto header = headers[role.peers.shares[static_cast<std::size_t>(node)].rank];
     equal = equal && header[kAnchorDigest] == headers[0][kAnchorDigest];
-    if (header[kFirstBad] == kNone) continue;
+    if (header[kOverflow] == 0) continue;
     const FlatSpan* span = span_at(model_.parameter_spans(), header[kFirstBad]);
     throw Error(fmt::format(
         "exchange {}: the change of '{}' on node {} is not finite on the wire {}: the run has "
@@ -218,11 +286,10 @@ void Exchange::compare_headers(const Role& role, Pending arriving) {
         name_of(options_.wire)));
   }
   if (equal) return;
-  throw_unequal_anchors(world_, *role.peers.group, model_,
-                        {.values = anchor_of(*role.slice),
-                         .begin = rows_of(*role.slice).begin * kFlatBlock,
-                         .kernels = kernels_of(anchor_)},
-                        exchange_);
+  const at::Tensor anchor = anchor_.cpu();
+  throw_unequal_anchors(
+      world_, *role.peers.group, model_,
+      {.values = host_floats(anchor), .begin = rows_of(*role.slice).begin * kFlatBlock}, exchange_);
 }
 
 // The owner's rule: the mean of the encoded differences, encoded again; what that leaves out is
@@ -241,7 +308,7 @@ void Exchange::average(const Role& role, const Segment& piece, const at::Tensor&
       draws_of(kMeanSender, rows_of(*role.slice).begin + piece.begin +
                                 segment_of(piece.length(), peers.size(), peers.rank()).begin);
   if (daso::average(options_.wire, differences, floats(owned_of(next_residual_, piece)),
-                    bytes(answer), draws, kernels_of(answer))) {
+                    bytes(answer), draws)) {
     return;
   }
   throw Error(fmt::format(
@@ -266,8 +333,8 @@ State Exchange::state() {
   State state;
   if (in_flight_) {
     worker_.wait();
-    state["exchange.own"] = own_.clone();
-    state["exchange.back"] = back_.clone();
+    state["exchange.own"] = own_here_.clone();
+    state["exchange.back"] = back_here_.clone();
     if (rule_->needs_sent()) state["exchange.sent"] = snapshot_.clone();
   }
   state["exchange.anchor"] = anchor_.clone();
@@ -283,8 +350,10 @@ void Exchange::load_state(const State& state) {
   if (!in_flight_) return;
   started_ = Clock::now();  // for people to see: it began in another process
   restore(state, "exchange.rest", next_residual_);
-  restore(state, "exchange.own", own_);
-  restore(state, "exchange.back", back_);
+  restore(state, "exchange.own", own_here_);
+  restore(state, "exchange.back", back_here_);
+  own_.copy_(own_here_);
+  back_.copy_(back_here_);
   if (rule_->needs_sent()) restore(state, "exchange.sent", snapshot_);
 }
 

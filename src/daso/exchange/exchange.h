@@ -13,6 +13,7 @@
 #include "daso/exchange/outer_rule.h"
 #include "daso/policy/exchange_options.h"
 #include "daso/tensor/flat_model.h"
+#include "daso/tensor/lane.h"
 #include "daso/tensor/state.h"
 
 // The folder `exchange` carries out what policy has decided: it averages gradients, parameters and
@@ -34,15 +35,22 @@ namespace daso {
 //           segment averages what it has received; the answer comes back; training goes on
 //   merge   the training thread waits for the answer if it is not there yet, and applies it
 //
+// On a device encoding is quicker than a snapshot, and start encodes. The encoded bytes then go to
+// the host and the answer comes up again piece by piece, in a lane beside training: the device
+// trains on, and waits for nothing but the last piece before a merge. It holds the anchor and both
+// encoded parts; residuals stay on the host.
+//
 // Anchor, residuals and wire format live here and nowhere else. Nothing but the merge changes
 // parameters, anchor or residuals: an exchange that is never merged leaves them as they were. All
 // buffers are made at the beginning, or by the first exchange, and kept. One exchange is in flight
 // at most; several would be several Exchanges, each with leaders of another name.
 class Exchange {
  public:
-  // All is borrowed but the rule. All ranks make theirs together.
+  // All is borrowed but the rule and the lane, which is null for that of the model's device. All
+  // ranks make theirs together.
   Exchange(World& world, const FlatModel& model, const Leaders& leaders,
-           const ExchangeOptions& options, std::unique_ptr<OuterRule> rule);
+           const ExchangeOptions& options, std::unique_ptr<OuterRule> rule,
+           std::unique_ptr<Lane> lane = nullptr);
 
   // The parameters as they are now, equal on all nodes, become the anchor.
   void set_anchor();
@@ -85,10 +93,14 @@ class Exchange {
   // Of what a sender encodes in the exchange in flight, from a row of the model on.
   Draws draws_of(std::int64_t sender, std::int64_t first_row) const;
 
+  // Encodes what this rank leads of the parameters, and fills header_.
+  void encode(const Role& role, const at::Tensor& parameters);
+
   // On the exchange thread.
-  void run(const Role& role);
+  void run(const Role& role, const LaneMark& started);
   void exchange_with_peers(const Role& role);
-  std::int64_t encode_slice(int slice);  // returns the first element that cannot travel
+  std::int64_t first_bad(int slice) const;  // the first element that cannot travel
+  at::Tensor parameters_on_host() const;
   void compare_headers(const Role& role, Pending arriving);
   void average(const Role& role, const Segment& piece, const at::Tensor& received,
                const at::Tensor& answer);
@@ -98,20 +110,26 @@ class Exchange {
   const Leaders& leaders_;
   const ExchangeOptions options_;
   const std::unique_ptr<OuterRule> rule_;
-  NodeLink& node_;
+  const std::unique_ptr<Lane> lane_;
+  const bool on_host_;  // where the model is: the exchange thread encodes
+  NodeLink& node_;      // of memory of the host
   HierarchicalMean mean_;
   const std::optional<int> kept_;      // the slice whose anchor and residuals this rank keeps
   const std::int64_t rows_;            // of the model, kFlatBlock elements each
   const std::int64_t width_;           // rows of each slice in own_ and back_
   const std::vector<Segment> pieces_;  // of the slice kept_
-  at::Tensor snapshot_;                // of the parameters at the start
-  at::Tensor anchor_;                  // of the slice kept_, in rows of kFlatBlock
-  at::Tensor own_;            // what this node sends, encoded: [slices * width_, bytes of a block]
-  at::Tensor back_;           // what comes back, likewise
+  at::Tensor snapshot_;  // of the parameters at the start; undefined where nobody needs one
+  at::Tensor anchor_;    // of the slice kept_, in rows of kFlatBlock
+  at::Tensor own_;       // what this node sends, encoded: [slices * width_, bytes of a block]
+  at::Tensor back_;      // what comes back, likewise
+  at::Tensor header_;    // what goes ahead of a slice, a row
+  // These are on the host; the first three are the same tensors as above where the model is.
+  at::Tensor own_here_;
+  at::Tensor back_here_;
+  at::Tensor header_here_;
+  at::Tensor headers_;        // from all peers
   at::Tensor residual_;       // what the means that this rank owns have left out
   at::Tensor next_residual_;  // the same after the exchange in flight
-  at::Tensor header_;         // what goes ahead of a slice
-  at::Tensor headers_;        // from all peers
   bool in_flight_ = false;
   std::int64_t exchange_ = 0;            // the one in flight
   Clock::time_point started_;            // when it began

@@ -19,15 +19,16 @@ constexpr std::size_t kPiecesAhead = 4;
 GradientSync::GradientSync(World& world, FlatModel& model, const GradientSyncOptions& options)
     : world_(world),
       model_(model),
-      node_(world.node_link("gradients")),
-      finite_(options.finite),
+      lane_(open_lane(model.gradients().device())),
+      node_(world.node_link("gradients", model.gradients().device())),
+      finite_(options.finite && model.gradients().is_cpu()),
       piece_elements_(gradient_piece(model.gradients().numel(), options.bucket_elements)),
       watch_(model, cut_buckets(model.parameter_spans(), options.bucket_elements),
-             [this](std::size_t bucket) { worker_.post([this, bucket] { average(bucket); }); }),
+             [this](std::size_t bucket) { hand_over(bucket); }),
       worker_("gradients") {
   if (options.farthest == Reach::kNode || world.topology().nodes() == 1) return;
   leaders_.emplace(world, ExchangeKind::kSharded, "gradients between nodes");
-  world_mean_.emplace(world, node_, *leaders_, kPiecesAhead);
+  world_mean_.emplace(world, node_, *lane_, *leaders_, kPiecesAhead);
 }
 
 void GradientSync::begin(Reach reach, std::int64_t step) {
@@ -38,12 +39,15 @@ void GradientSync::begin(Reach reach, std::int64_t step) {
 
 void GradientSync::finish() {
   watch_.flush();
-  if (world_mean_) worker_.post([this] { world_mean_->finish(); });
+  if (world_mean_) {
+    worker_.post([this] { lane_->run([this] { world_mean_->finish(); }); });
+  }
   {
     const Track track = reach_ == Reach::kWorld ? Track::kAllGradients : Track::kNodeGradients;
     const TimedSpan wait(world_.timeline(), track, "gradients", step_);
     worker_.wait();
   }
+  lane_->lead_caller();
   busy_seconds_ = worker_.busy_seconds();
   model_.check();
 }
@@ -51,6 +55,16 @@ void GradientSync::finish() {
 Costs GradientSync::costs() const {
   return {.background_seconds = busy_seconds_,
           .bytes_between_nodes = world_mean_ ? world_mean_->bytes_between_nodes() : 0};
+}
+
+// On the thread that runs backward, whose stream has been given the last gradient of the bucket.
+void GradientSync::hand_over(std::size_t bucket) {
+  const bool travels = node_.size() > 1 || (reach_ == Reach::kWorld && world_mean_);
+  if (!travels && !finite_) return;
+  worker_.post([this, bucket, filled = lane_->mark_of_caller()] {
+    lane_->follow(*filled);
+    lane_->run([this, bucket] { average(bucket); });
+  });
 }
 
 void GradientSync::average(std::size_t number) {

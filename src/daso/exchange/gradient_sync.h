@@ -9,6 +9,7 @@
 #include "daso/exchange/gradient_watch.h"
 #include "daso/exchange/hierarchical_mean.h"
 #include "daso/tensor/flat_model.h"
+#include "daso/tensor/lane.h"
 
 namespace daso {
 
@@ -21,7 +22,10 @@ enum class Reach {
 struct GradientSyncOptions {
   Reach farthest = Reach::kWorld;
   std::int64_t bucket_elements = 1 << 18;
-  bool finite = true;  // refuse gradients that are not finite; else their mean is not finite either
+  // Refuse gradients that are not finite; else their mean is not finite either. On a device nobody
+  // asks: the answer would take a wait for each bucket, and a loss that is not finite tells as much
+  // two steps later.
+  bool finite = true;
 };
 
 // Averages gradients while backward still runs, bucket by bucket, in place in the flat gradient
@@ -36,6 +40,9 @@ struct GradientSyncOptions {
 // HierarchicalMean, in pieces, so that between nodes each gradient travels once per node and not
 // per rank, and links are never idle, not even with one tensor that is most of the model.
 // All ranks within reach end with the same bits.
+//
+// On a device a lane follows backward from bucket to bucket, and what the caller is given after
+// finish() follows the lane.
 class GradientSync {
  public:
   // World and model are borrowed. Makes the groups that the farthest reach needs; all ranks within
@@ -52,12 +59,14 @@ class GradientSync {
   Costs costs() const;  // after finish()
 
  private:
+  void hand_over(std::size_t bucket);
   void average(std::size_t bucket);
   void average_over_world(std::size_t bucket, const at::Tensor& gradients);
   void refuse_non_finite(const Bucket& bucket) const;
 
   World& world_;
   FlatModel& model_;
+  const std::unique_ptr<Lane> lane_;
   NodeLink& node_;
   const bool finite_;
   const std::int64_t piece_elements_;  // between nodes, at most

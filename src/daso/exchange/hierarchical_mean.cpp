@@ -17,10 +17,11 @@ Costs& Costs::operator+=(const Costs& other) {
 
 Costs operator+(Costs sum, const Costs& other) { return sum += other; }
 
-HierarchicalMean::HierarchicalMean(World& world, NodeLink& node, const Leaders& leaders,
+HierarchicalMean::HierarchicalMean(World& world, NodeLink& node, Lane& lane, const Leaders& leaders,
                                    std::size_t ahead)
     : world_(world),
       node_(node),
+      lane_(lane),
       leaders_(leaders),
       ahead_(ahead),
       flights_(2 * ahead + 1),
@@ -65,18 +66,30 @@ void HierarchicalMean::receive_oldest() {
   oldest.piece = {};  // lets go of the tensors
 }
 
+at::Tensor HierarchicalMean::on_host(const at::Tensor& tensor) {
+  at::Tensor copy = lane_.host_room(tensor);
+  lane_.copy(copy, tensor);
+  const std::shared_ptr<LaneMark> copied = lane_.mark();
+  world_.wait_until([&] { return copied->reached(); }, "copying to the host");
+  return copy;
+}
+
 void HierarchicalMean::start_average_of_ranks(const at::Tensor& tensor, Done done) {
   const Role& role = leaders_.role(0);
   node_.reduce(tensor, role.slices, world_.limit());
   Piece piece;
   if (role.slice) {
     const Segment own = segment_of(tensor.size(0), role.slices.slices, *role.slice);
-    piece.input = piece.output = tensor.narrow(0, own.begin, own.length());
+    piece.input = piece.output = on_host(tensor.narrow(0, own.begin, own.length()));
     piece.rule = [&role](const at::Tensor& received, const at::Tensor& mean) {
       mean_in_order(role.peers.shares, received, mean);
     };
   }
-  piece.done = [this, &role, tensor, done = std::move(done)] {
+  piece.done = [this, &role, tensor, mean = piece.output, done = std::move(done)] {
+    if (role.slice) {
+      const Segment own = segment_of(tensor.size(0), role.slices.slices, *role.slice);
+      lane_.copy(tensor.narrow(0, own.begin, own.length()), mean);
+    }
     node_.gather(tensor, role.slices, world_.limit());
     done();
   };
@@ -93,13 +106,15 @@ void HierarchicalMean::average_of_nodes(const at::Tensor& tensor, std::int64_t e
     DASO_ASSERT(residuals.empty() || residuals.size() == pieces.size());
     for (std::size_t i = 0; i < pieces.size(); ++i) {
       const at::Tensor piece = rows.narrow(0, own.begin + pieces[i].begin, pieces[i].length());
+      const at::Tensor host = on_host(piece);
       const at::Tensor residual = residuals.empty() ? at::Tensor() : residuals[i];
-      start(exchange,
-            {.input = piece,
-             .output = piece,
-             .rule = [&role, residual](const at::Tensor& received, const at::Tensor& mean) {
-               mean_in_order(role.peers.shares, received, mean, residual);
-             }});
+      start(exchange, {.input = host,
+                       .output = host,
+                       .rule =
+                           [&role, residual](const at::Tensor& received, const at::Tensor& mean) {
+                             mean_in_order(role.peers.shares, received, mean, residual);
+                           },
+                       .done = [this, piece, host] { lane_.copy(piece, host); }});
     }
     finish();
   }

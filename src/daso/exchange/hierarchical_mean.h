@@ -7,6 +7,7 @@
 #include "daso/comm/owner_reduce.h"
 #include "daso/comm/world.h"
 #include "daso/exchange/leaders.h"
+#include "daso/tensor/lane.h"
 
 namespace daso {
 
@@ -28,6 +29,9 @@ Costs operator+(Costs sum, const Costs& other);
 //                  rule to the segments it has received, and its answer goes to all peers
 //   in the node    everybody gathers what the leaders have
 //
+// Between nodes everything goes through memory of the host: what lies on a device is copied there
+// and back by a lane, piece by piece.
+//
 // The pieces follow each other in three steps (send, answer, receive; OwnerReduce). A piece is
 // answered once `ahead` others have been sent behind it, and received once `ahead` others have been
 // answered behind it; finish() does the rest. One thread at a time may call it.
@@ -35,7 +39,7 @@ class HierarchicalMean {
  public:
   using Done = std::function<void()>;
 
-  // A piece of the slice that this rank leads, on its way between nodes.
+  // A piece of the slice that this rank leads, on its way between nodes; in memory of the host.
   struct Piece {
     at::Tensor input;        // undefined: this rank follows, and the piece only keeps its place
     at::Tensor output;       // of the same size, where the answer goes; may be the input
@@ -43,8 +47,10 @@ class HierarchicalMean {
     Done done = {};          // called when the output is there
   };
 
-  // All is borrowed. `node` is for the two averages below alone.
-  HierarchicalMean(World& world, NodeLink& node, const Leaders& leaders, std::size_t ahead);
+  // All is borrowed. `node` and `lane` are for the two averages below alone, and for tensors of the
+  // lane's device.
+  HierarchicalMean(World& world, NodeLink& node, Lane& lane, const Leaders& leaders,
+                   std::size_t ahead);
 
   // All pieces up to finish() belong to one exchange, whose number says who leads. Throws as
   // Pending::wait does, here and below, and what a rule throws.
@@ -52,7 +58,8 @@ class HierarchicalMean {
   void finish();
 
   // A float32 tensor that differs on all ranks becomes its mean over them, each rank counting
-  // equally, up to finish(): a piece with all of the steps above. All ranks of a node call it.
+  // equally, up to finish(): a piece with all of the steps above. All ranks of a node call it, and
+  // the lane is the caller (Lane::run()), here and below.
   void start_average_of_ranks(const at::Tensor& tensor, Done done);
 
   // A float32 tensor of whole rows of kFlatBlock elements that the ranks of a node hold in common
@@ -73,9 +80,11 @@ class HierarchicalMean {
   Flight& flight(std::size_t number) { return flights_[number % flights_.size()]; }
   void answer_oldest();
   void receive_oldest();
+  at::Tensor on_host(const at::Tensor& tensor);
 
   World& world_;
   NodeLink& node_;
+  Lane& lane_;
   const Leaders& leaders_;
   const std::size_t ahead_;
   std::vector<Flight> flights_;                       // a ring

@@ -5,6 +5,7 @@
 
 #include "daso/base/error.h"
 #include "daso/base/large_pages.h"
+#include "daso/tensor/device.h"
 
 namespace daso {
 
@@ -15,9 +16,10 @@ at::Tensor large_zeros(at::IntArrayRef sizes, const at::TensorOptions& options) 
 }
 
 const Kernels& kernels_of(const at::Tensor& tensor) {
-  require(tensor.is_cpu(), "there are no kernels for tensors on {}; move the model to the CPU",
+  if (tensor.is_cpu()) return cpu_kernels();
+  require(tensor.is_cuda(), "there are no kernels for tensors on {}; move the model to the CPU",
           tensor.device().str());
-  return cpu_kernels();
+  return device_module().kernels();
 }
 
 std::span<float> floats(const at::Tensor& tensor) {

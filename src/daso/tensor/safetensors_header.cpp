@@ -56,7 +56,7 @@ using nlohmann::json;
 
 constexpr const char* kMetadata = "__metadata__";
 constexpr std::size_t kAlignment = 8;
-constexpr std::size_t kMostDimensions = 64;  // many functions of LibTorch take no more
+constexpr std::size_t kMostFileDimensions = 64;  // many functions of LibTorch take no more
 
 // Checks one entry; every message names file and tensor.
 class EntryReader {
@@ -71,7 +71,7 @@ class EntryReader {
             shown(value_));
     TensorEntry entry{.name = name, .type = type()};
     const json& shape = value_["shape"];
-    require(shape.is_array() && shape.size() <= kMostDimensions, "{} has the shape {}", where_,
+    require(shape.is_array() && shape.size() <= kMostFileDimensions, "{} has the shape {}", where_,
             shown(shape));
     for (const json& size : shape) entry.sizes.push_back(number(size, "size"));
     const json& offsets = value_["data_offsets"];

@@ -19,6 +19,10 @@ const at::Tensor& number_in(const State& state, const std::string& name, at::Sca
 
 }  // namespace
 
+at::Tensor kept(const at::Tensor& tensor) {
+  return tensor.is_cpu() ? tensor.detach().clone() : tensor.detach().cpu();
+}
+
 at::Tensor integer(std::int64_t value) { return at::scalar_tensor(value, at::kLong); }
 at::Tensor real(double value) { return at::scalar_tensor(value, at::kDouble); }
 

@@ -12,6 +12,9 @@ namespace daso {
 // tensors of one element, so that a file needs to know one kind of thing.
 using State = std::map<std::string, at::Tensor>;
 
+// A copy of a tensor to keep, in memory of the host.
+at::Tensor kept(const at::Tensor& tensor);
+
 at::Tensor integer(std::int64_t value);
 at::Tensor real(double value);
 
