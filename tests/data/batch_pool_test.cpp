@@ -33,5 +33,13 @@ TEST(BatchPool, GivesTheNumberOfExamplesThatWasAskedFor) {
   EXPECT_EQ(pool.take(2).labels.size(0), 2);
 }
 
+// Pinned memory itself is a matter of tests/cuda.
+TEST(PinnedBatch, IsAnyOtherBatchWhereThereIsNoDevice) {
+  BatchPool pool(kShape, {.pinned = true});
+  const Batch batch = pool.take(3);
+  EXPECT_FALSE(batch.inputs.is_pinned());
+  EXPECT_EQ(pinned(batch).inputs.const_data_ptr(), batch.inputs.const_data_ptr());
+}
+
 }  // namespace
 }  // namespace daso

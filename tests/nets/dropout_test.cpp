@@ -56,6 +56,16 @@ TEST(Dropout, LeavesOutByChanceAndScalesTheRest) {
   }
 }
 
+TEST(Dropout, DrawsTheSameOneByOneAndAllAtOnce) {
+  RandomStream one_by_one{3, 5};
+  RandomStream at_once{3, 5};
+  for (const double chance : {0.1, 0.5, 0.999}) {
+    const at::Tensor kept = kept_values(one_by_one, 10'007, chance);
+    EXPECT_TRUE(at::equal(kept, kept_values_at_once(at_once, 10'007, chance, at::kCPU)));
+    EXPECT_EQ(one_by_one.next(), at_once.next());  // both have gone as far
+  }
+}
+
 TEST(Dropout, GivesGradientsTheSameFactorsInEveryPrecision) {
   for (const at::ScalarType type : {at::kFloat, at::kBFloat16, at::kHalf}) {
     Dropout dropout(0.1);

@@ -3,12 +3,14 @@
 
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <algorithm>
 #include <cmath>
 #include <optional>
 
 #include "daso/base/error.h"
+#include "daso/kernels/place_pixels.h"
 
 namespace daso {
 
@@ -86,13 +88,42 @@ Normalisation completed(const Normalisation& normalisation, const InputShape& sh
   return normalisation;
 }
 
-Batch empty_batch(const InputShape& shape, std::int64_t examples) {
+namespace {
+
+// Asks neither LibTorch's hooks, which look for CUDA once and for all, nor for memory.
+bool has_device() {
+  return c10::impl::hasDeviceGuardImpl(at::kCUDA) &&
+         c10::impl::VirtualGuardImpl(at::kCUDA).deviceCount() > 0;
+}
+
+at::Tensor pinned(const at::Tensor& tensor) {
+  return tensor.defined() && has_device() ? tensor.pin_memory() : tensor;
+}
+
+}  // namespace
+
+Batch empty_batch(const InputShape& shape, std::int64_t examples, const BatchForm& form) {
+  const bool in_pinned = form.pinned && has_device();
+  const auto room = [&](at::IntArrayRef sizes, at::ScalarType type) {
+    return at::empty(sizes, at::TensorOptions(type).pinned_memory(in_pinned));
+  };
   if (shape.kind == InputKind::kText) {
-    return {.inputs = at::empty({examples, shape.width}, at::kLong),
-            .labels = at::empty({examples, shape.width}, at::kLong)};
+    return {.inputs = room({examples, shape.width}, at::kLong),
+            .labels = room({examples, shape.width}, at::kLong)};
   }
-  return {.inputs = at::empty({examples, shape.channels, shape.height, shape.width}, at::kFloat),
-          .labels = at::empty({examples}, at::kLong)};
+  const bool raw = form.values.defined();
+  Batch batch{.inputs = room({examples, shape.channels, shape.height, shape.width},
+                             raw ? at::kByte : at::kFloat),
+              .labels = room({examples}, at::kLong)};
+  if (raw) {
+    batch.placements = room({examples, kernels::kPlacementNumbers}, at::kInt);
+    batch.values = form.values;
+  }
+  return batch;
+}
+
+Batch pinned(const Batch& batch) {
+  return {.inputs = pinned(batch.inputs), .labels = pinned(batch.labels)};
 }
 
 BatchFiller::BatchFiller(const Dataset& dataset, const Normalisation& normalisation)
@@ -115,26 +146,48 @@ void BatchFiller::fill(Batch& batch, std::int64_t position, std::int64_t index, 
   fill_image(batch, position, index, augment, random);
 }
 
+namespace {
+
+// Of the example's input.
+template <typename Value>
+std::span<Value> values_at(const Batch& batch, std::int64_t position) {
+  const std::int64_t elements = batch.inputs.numel() / batch.inputs.size(0);
+  return {batch.inputs.mutable_data_ptr<Value>() + position * elements,
+          static_cast<std::size_t>(elements)};
+}
+
+}  // namespace
+
 void BatchFiller::fill_image(Batch& batch, std::int64_t position, std::int64_t index,
                              Augment augment, RandomStream random) {
   const ImageDataset& images = as_images(dataset_);
-  const std::int64_t elements = shape_.elements();
-  const std::span<float> out(batch.inputs.mutable_data_ptr<float>() + position * elements,
-                             static_cast<std::size_t>(elements));
+  const bool moves = augment == Augment::kCrop || augment == Augment::kCropFlip;
+  const Placement placement = moves ? draw_placement(augment, shape_, random) : Placement();
   int label = 0;
-  if (augment == Augment::kCrop || augment == Augment::kCropFlip) {
-    const Placement placement = draw_placement(augment, shape_, random);
+  if (batch.is_raw()) {
+    label = fill_raw(batch, position, index, placement);
+  } else if (moves) {
     label = images.read(index, image_);
-    place_image(image_, shape_, normalisation_, placement, out);
+    place_image(image_, shape_, normalisation_, placement, values_at<float>(batch, position));
   } else {  // nothing moves, so the image can be read to its place
     std::optional<RandomStream> crop;
     if (augment == Augment::kResizedCropFlip) crop = random;
-    label = images.read_normalised(index, normalisation_, crop, out);
+    label = images.read_normalised(index, normalisation_, crop, values_at<float>(batch, position));
   }
   require(label >= 0 && label < dataset_.classes(),
           "example {} of the dataset has class {}, which is not one of 0 ... {}", index, label,
           dataset_.classes() - 1);
   batch.labels.mutable_data_ptr<std::int64_t>()[position] = label;
+}
+
+int BatchFiller::fill_raw(Batch& batch, std::int64_t position, std::int64_t index,
+                          const Placement& placement) {
+  std::int32_t* const numbers =
+      batch.placements.mutable_data_ptr<std::int32_t>() + position * kernels::kPlacementNumbers;
+  numbers[0] = placement.down;
+  numbers[1] = placement.right;
+  numbers[2] = placement.mirrored ? 1 : 0;
+  return as_images(dataset_).read_bytes(index, values_at<std::uint8_t>(batch, position));
 }
 
 void BatchFiller::fill_text(Batch& batch, std::int64_t position, std::int64_t index) {
@@ -151,27 +204,29 @@ void BatchFiller::fill_text(Batch& batch, std::int64_t position, std::int64_t in
             batch.labels.mutable_data_ptr<std::int64_t>() + first);
 }
 
-namespace {
-
-// By this pool alone, neither as a tensor nor by a view of it. LibTorch reads its counts without
-// order: only who has taken hold and let go comes after those that have let go before.
+// LibTorch reads its counts without order: only who has taken hold and let go comes after those
+// that have let go before.
 bool held_once(const at::Tensor& tensor) {
+  if (!tensor.defined()) return true;
   if (tensor.use_count() != 1 || tensor.storage().use_count() != 1) return false;
   static_cast<void>(at::Tensor(tensor));
   static_cast<void>(c10::Storage(tensor.storage()));
   return true;
 }
 
-}  // namespace
+BatchPool::BatchPool(const InputShape& shape, const BatchForm& form)
+    : shape_(shape),
+      form_{.pinned = form.pinned, .values = form.pinned ? pinned(form.values) : form.values} {}
 
 Batch BatchPool::take(std::int64_t examples) {
   const std::lock_guard lock(mutex_);
   for (const Batch& batch : batches_) {
-    if (batch.labels.size(0) == examples && held_once(batch.inputs) && held_once(batch.labels)) {
+    if (batch.labels.size(0) == examples && held_once(batch.inputs) && held_once(batch.labels) &&
+        held_once(batch.placements)) {
       return batch;
     }
   }
-  return batches_.emplace_back(empty_batch(shape_, examples));
+  return batches_.emplace_back(empty_batch(shape_, examples, form_));
 }
 
 }  // namespace daso

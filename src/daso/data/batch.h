@@ -19,6 +19,13 @@ struct Batch {
   at::Tensor inputs;
   // Images: int64 [batch], the classes. Texts: int64 [batch, length], the token that follows each.
   at::Tensor labels;
+  // Of raw images alone (raw_images.h), whose inputs are uint8 and stand where they stand in the
+  // data: what is to be done with them. int32 [batch, 3]: down, right, mirrored, as in Placement.
+  at::Tensor placements = {};
+  // float32 [channels, 256], the same for all batches: what a byte of a channel becomes.
+  at::Tensor values = {};
+
+  bool is_raw() const { return placements.defined(); }
 };
 
 // What is drawn anew for an image each time that it is trained with.
@@ -51,9 +58,22 @@ void check_augment(Augment augment, const Dataset& dataset);
 // Refuses what does not fit the shape. For images an empty one becomes one that changes nothing.
 Normalisation completed(const Normalisation& normalisation, const InputShape& shape);
 
-Batch empty_batch(const InputShape& shape, std::int64_t examples);
+// Of batches that go to a device.
+struct BatchForm {
+  bool pinned = false;  // in memory that a device copies from quickly; where there is none, in any
+  at::Tensor values = {};  // of raw images (Batch::values); undefined: images are inputs
+};
 
-// Fills a batch from one thread.
+Batch empty_batch(const InputShape& shape, std::int64_t examples, const BatchForm& form = {});
+
+// The batch with its tensors in pinned memory, to which they are copied unless they lie there. The
+// batch itself where there is no device.
+Batch pinned(const Batch& batch);
+
+// Whether nobody else holds the tensor's memory, as a tensor or by a view of it.
+bool held_once(const at::Tensor& tensor);
+
+// Fills a batch from one thread, with raw images where it is one of those.
 class BatchFiller {
  public:
   // Both outlive this.
@@ -67,6 +87,7 @@ class BatchFiller {
  private:
   void fill_image(Batch& batch, std::int64_t position, std::int64_t index, Augment augment,
                   RandomStream random);
+  int fill_raw(Batch& batch, std::int64_t position, std::int64_t index, const Placement& placement);
   void fill_text(Batch& batch, std::int64_t position, std::int64_t index);
 
   const Dataset& dataset_;
@@ -81,13 +102,14 @@ class BatchFiller {
 // threads may ask at once.
 class BatchPool {
  public:
-  explicit BatchPool(const InputShape& shape) : shape_(shape) {}
+  explicit BatchPool(const InputShape& shape, const BatchForm& form = {});
 
   // Its values are whatever was there.
   Batch take(std::int64_t examples);
 
  private:
   const InputShape shape_;
+  const BatchForm form_;
   std::mutex mutex_;            // guards what follows
   std::vector<Batch> batches_;  // as many as were held at once
 };

@@ -35,6 +35,10 @@ int ImageDataset::read_normalised(std::int64_t index, const Normalisation& norma
   return label;
 }
 
+int ImageDataset::read_bytes(std::int64_t /*index*/, std::span<std::uint8_t> /*input*/) const {
+  throw ConfigError("this data is not stored as bytes");
+}
+
 namespace {
 
 // Of each channel.

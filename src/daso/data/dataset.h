@@ -18,6 +18,7 @@
 //   BatchFiller            reads these, augments and normalises them into a Batch (batch.h)
 //   Prefetcher             threads that do so ahead of the training loop (prefetcher.h)
 //   Loader                 all of that for one rank; EvaluationLoader for the test part
+//   place_images           makes inputs of raw batches, on a GPU (raw_images.h)
 //
 // A Dataset knows nothing of ranks, epochs or tensors. Each format is one: images of one size in
 // memory (stored_images.h), images that are decoded when they are needed (image_folder.h, with
@@ -83,6 +84,12 @@ class ImageDataset : public Dataset {
                               const std::optional<RandomStream>& random,
                               std::span<float> input) const;
   virtual bool draws_crops() const { return false; }
+
+  // Whether the values are stored as bytes, each being byte / 255. Then read_bytes() gives these,
+  // in the same order; it is never asked of other data.
+  virtual bool has_bytes() const { return false; }
+  virtual int read_bytes(std::int64_t index, std::span<std::uint8_t> input) const;
+
   // Of class 0 on, where the data knows them. A model keeps them, and refuses data with others.
   virtual std::vector<std::string> class_names() const { return {}; }
 };

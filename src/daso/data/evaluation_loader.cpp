@@ -8,6 +8,7 @@
 #include "daso/base/error.h"
 #include "daso/data/batch.h"
 #include "daso/data/prefetcher.h"
+#include "daso/data/raw_images.h"
 
 namespace daso {
 namespace {
@@ -47,7 +48,9 @@ class DatasetReader final : public Reader {
       : Reader(dataset->size(), options),
         dataset_(std::move(dataset)),
         normalisation_(completed(options.normalisation, dataset_->shape())),
-        pool_(dataset_->shape()) {}
+        pool_(dataset_->shape(),
+              {.pinned = options.pinned,
+               .values = options.raw ? raw_values(*dataset_, normalisation_) : at::Tensor()}) {}
 
  private:
   Batch read(std::int64_t first, std::int64_t end, const std::atomic<bool>& abandoned) override {
@@ -65,16 +68,20 @@ class DatasetReader final : public Reader {
 class ExamplesReader final : public Reader {
  public:
   ExamplesReader(std::shared_ptr<const Examples> examples, const EvaluationOptions& options)
-      : Reader(examples->size(), options), examples_(std::move(examples)) {}
+      : Reader(examples->size(), options),
+        examples_(std::move(examples)),
+        pinned_(options.pinned) {}
 
  private:
   Batch read(std::int64_t first, std::int64_t end, const std::atomic<bool>& /*one read*/) override {
     std::vector<ExampleDraw> draws;
     for (std::int64_t i = first; i < end; ++i) draws.push_back({.index = i});
-    return read_checked(*examples_, draws);
+    const Batch batch = read_checked(*examples_, draws);
+    return pinned_ ? pinned(batch) : batch;
   }
 
   const std::shared_ptr<const Examples> examples_;
+  const bool pinned_;
 };
 
 template <typename Made, typename Data>
@@ -120,5 +127,7 @@ void EvaluationLoader::start() {
 }
 
 Batch EvaluationLoader::next() { return body_->prefetcher.next(); }
+
+std::int64_t EvaluationLoader::ready() const { return body_->prefetcher.ready(); }
 
 }  // namespace daso

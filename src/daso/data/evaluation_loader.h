@@ -17,7 +17,10 @@ struct EvaluationOptions {
   int ranks = 1;
   int threads = 1;              // that prepare batches ahead
   Normalisation normalisation;  // empty: values as they are
-  Seconds limit{300};           // next() waits so long for a batch and then throws
+  // Of batches that go to a device (device_feed.h).
+  bool pinned = false;  // in pinned memory (BatchForm)
+  bool raw = false;     // as raw images (raw_images.h), where the data has them
+  Seconds limit{300};   // next() waits so long for a batch and then throws
 };
 
 // The examples of a rank's part of a dataset in order, without augmentation. Every example is in
@@ -38,6 +41,8 @@ class EvaluationLoader {
   void start();
   // The next one, batches() times after start(). Throws what reading it threw.
   Batch next();
+  // How many could be had without waiting.
+  std::int64_t ready() const;
 
  private:
   struct Body;

@@ -8,6 +8,7 @@
 #include "daso/base/random.h"
 #include "daso/data/batch.h"
 #include "daso/data/prefetcher.h"
+#include "daso/data/raw_images.h"
 
 namespace daso {
 namespace {
@@ -63,7 +64,12 @@ class Maker {
 class DatasetMaker final : public Maker {
  public:
   DatasetMaker(std::shared_ptr<const Dataset> dataset, const LoaderOptions& options)
-      : Maker(checked(options, *dataset)), dataset_(std::move(dataset)), pool_(dataset_->shape()) {}
+      : Maker(checked(options, *dataset)),
+        dataset_(std::move(dataset)),
+        pool_(dataset_->shape(),
+              {.pinned = options.pinned,
+               .values = options.raw ? raw_values(*dataset_, this->options().normalisation)
+                                     : at::Tensor()}) {}
 
   Batch make(const std::vector<ExampleDraw>& draws, const std::atomic<bool>& abandoned) override {
     BatchFiller filler(*dataset_, options().normalisation);
@@ -92,7 +98,8 @@ class ExamplesMaker final : public Maker {
 
   Batch make(const std::vector<ExampleDraw>& draws,
              const std::atomic<bool>& /*one read*/) override {
-    return read_checked(*examples_, draws);
+    const Batch batch = read_checked(*examples_, draws);
+    return options().pinned ? pinned(batch) : batch;
   }
 
  private:

@@ -22,7 +22,10 @@ struct LoaderOptions {
   int ahead = 2;    // batches that are ready or in work at most; never less than 2 * threads
   Augment augment = Augment::kNone;
   Normalisation normalisation;  // empty: values as they are
-  Seconds limit{300};           // next() waits so long for a batch and then throws
+  // Of batches that go to a device (device_feed.h).
+  bool pinned = false;  // in pinned memory (BatchForm)
+  bool raw = false;     // as raw images (raw_images.h), where the data has them
+  Seconds limit{300};   // next() waits so long for a batch and then throws
 };
 
 // Prepares the batches of one rank in the background. Randomness of an example comes from (seed,

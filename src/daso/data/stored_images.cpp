@@ -24,10 +24,24 @@ InputShape StoredImages::shape() const { return images_.shape; }
 int StoredImages::classes() const { return classes_; }
 
 int StoredImages::read(std::int64_t index, std::span<float> input) const {
-  DASO_ASSERT(index >= 0 && index < size());
   DASO_ASSERT(std::cmp_equal(input.size(), images_.shape.elements()));
-  const auto first = images_.values.begin() + index * images_.shape.elements();
-  std::transform(first, first + images_.shape.elements(), input.begin(), value_of);
+  std::ranges::transform(bytes_of(index), input.begin(), value_of);
+  return label_of(index);
+}
+
+int StoredImages::read_bytes(std::int64_t index, std::span<std::uint8_t> input) const {
+  DASO_ASSERT(std::cmp_equal(input.size(), images_.shape.elements()));
+  std::ranges::copy(bytes_of(index), input.begin());
+  return label_of(index);
+}
+
+std::span<const std::uint8_t> StoredImages::bytes_of(std::int64_t index) const {
+  DASO_ASSERT(index >= 0 && index < size());
+  const auto elements = static_cast<std::size_t>(images_.shape.elements());
+  return std::span(images_.values).subspan(static_cast<std::size_t>(index) * elements, elements);
+}
+
+int StoredImages::label_of(std::int64_t index) const {
   return images_.labels[static_cast<std::size_t>(index)];
 }
 

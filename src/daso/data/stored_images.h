@@ -27,9 +27,14 @@ class StoredImages final : public ImageDataset {
   InputShape shape() const override;
   int classes() const override;
   int read(std::int64_t index, std::span<float> input) const override;
+  bool has_bytes() const override { return true; }
+  int read_bytes(std::int64_t index, std::span<std::uint8_t> input) const override;
   std::vector<std::string> class_names() const override { return class_names_; }
 
  private:
+  std::span<const std::uint8_t> bytes_of(std::int64_t index) const;
+  int label_of(std::int64_t index) const;
+
   Images images_;
   int classes_;
   std::vector<std::string> class_names_;

@@ -111,6 +111,23 @@ class Synthetic final : public ImageDataset {
   int classes() const override { return classes_; }
 
   int read(std::int64_t index, std::span<float> input) const override {
+    return draw(index, input, [this](int byte) { return values_[static_cast<std::size_t>(byte)]; });
+  }
+  bool has_bytes() const override { return true; }
+  int read_bytes(std::int64_t index, std::span<std::uint8_t> input) const override {
+    return draw(index, input, [](int byte) { return static_cast<std::uint8_t>(byte); });
+  }
+
+ private:
+  static constexpr int kBytes = 256;
+  // Four numbers of 16 bits have a sum of standard deviation 2^16 sqrt(4 / 12) = 37837.
+  static constexpr std::int64_t kNoiseDeviation = 37837;
+  // A noise of 1 in units of 1 / kUnit of a byte's step, 255 of which are the whole range.
+  static constexpr int kNoiseUnit = 255 * kUnit;
+
+  // Writes the image, each byte as what value_of_byte() makes of it, and returns its class.
+  template <typename Value, typename ValueOf>
+  int draw(std::int64_t index, std::span<Value> input, const ValueOf& value_of_byte) const {
     DASO_ASSERT(index >= 0 && index < size_);
     const InputShape shape = patterns_->shape();
     DASO_ASSERT(std::cmp_equal(input.size(), shape.elements()));
@@ -130,18 +147,11 @@ class Synthetic final : public ImageDataset {
       for (int x = 0; x < shape.width; ++x) {
         const int column = (x + right) % shape.width;
         const int value = line[static_cast<std::size_t>(column)];
-        *out++ = pixel(value * factor + noise(random.next()));
+        *out++ = value_of_byte(pixel(value * factor + noise(random.next())));
       }
     }
     return label;
   }
-
- private:
-  static constexpr int kBytes = 256;
-  // Four numbers of 16 bits have a sum of standard deviation 2^16 sqrt(4 / 12) = 37837.
-  static constexpr std::int64_t kNoiseDeviation = 37837;
-  // A noise of 1 in units of 1 / kUnit of a byte's step, 255 of which are the whole range.
-  static constexpr int kNoiseUnit = 255 * kUnit;
 
   // Near to normal: the sum of four, from the bits of one random number.
   int noise(std::uint64_t bits) const {
@@ -151,10 +161,9 @@ class Synthetic final : public ImageDataset {
     return static_cast<int>(sum * noise_ / kNoiseDeviation);
   }
 
-  // Of a difference to gray, in units of 1 / kUnit of a byte's step.
-  float pixel(int difference) const {
-    const int byte = (kBytes / 2 * kUnit + difference) / kUnit;
-    return values_[static_cast<std::size_t>(std::clamp(byte, 0, kBytes - 1))];
+  // The byte of a difference to gray, in units of 1 / kUnit of a byte's step.
+  static int pixel(int difference) {
+    return std::clamp((kBytes / 2 * kUnit + difference) / kUnit, 0, kBytes - 1);
   }
 
   std::shared_ptr<const Patterns> patterns_;

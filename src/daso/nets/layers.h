@@ -42,13 +42,23 @@ class BatchNormImpl : public torch::nn::BatchNorm2dImpl {
   at::Tensor forward(const at::Tensor& images);
 
   void share(SumOverRanks sum) { sum_ = std::move(sum); }
+  void set_counting(bool counting) { counts_ = counting; }
 
  private:
   at::Tensor over_ranks(const at::Tensor& images);
 
   SumOverRanks sum_;  // empty: over this rank's own examples
+  bool counts_ = true;
 };
 TORCH_MODULE(BatchNorm);
+
+// False: num_batches_tracked of all BatchNorm layers stays as it is, since somebody else counts.
+void set_counting(torch::nn::Module& network, bool counting);
+
+// LibTorch's own BatchNorm hands its tensors to cuDNN wherever they begin, which ends the process's
+// use of the GPU where that is no multiple of 16 bytes. For a module of a FlatModel on a GPU: throws
+// ConfigError that names the first such layer.
+void check_own_batch_norms(const torch::nn::Module& module);
 
 // All BatchNorm layers of a network take their statistics over ranks from now on. All of these
 // ranks run the same layers in the same order. Returns how many layers that are.
@@ -69,6 +79,12 @@ class Dropout : public torch::nn::Module {
   double chance_;
   RandomStream random_ = RandomStream(0);
 };
+
+// Which of so many values dropout keeps: the next numbers of the stream that are not below the
+// chance. One after the other, or on a device all at once; the same either way.
+at::Tensor kept_values(RandomStream& random, std::int64_t values, double chance);
+at::Tensor kept_values_at_once(RandomStream& random, std::int64_t values, double chance,
+                               at::Device device);
 
 // One forward pass of one rank.
 struct DropoutPass {

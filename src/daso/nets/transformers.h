@@ -5,6 +5,7 @@
 #include <torch/nn/modules/normalization.h>
 
 #include <memory>
+#include <vector>
 
 #include "daso/nets/layers.h"
 
@@ -25,6 +26,9 @@ class SelfAttention : public torch::nn::Module {
  public:
   explicit SelfAttention(const AttentionShape& shape);
   at::Tensor forward(const at::Tensor& sequence);
+
+  // Those of the first product; the second is a layer of its own.
+  std::vector<at::Tensor*> factors() { return {&in_weight_, &in_bias_}; }
 
  private:
   AttentionShape shape_;

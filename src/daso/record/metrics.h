@@ -78,6 +78,12 @@ inline constexpr std::array kMetrics{
            "between node 0's parameters and the mean, as they travelled (the wire's rounding "
            "included), over the slice that rank 0 leads.",
            [](const Progress& now) -> Taken { return now.strategy.distance; }},
+    Metric{"device_memory", "device/memory", "bytes", "on a GPU",
+           "The most memory of rank 0's GPU that its tensors have held at once, since the run "
+           "began, in this process.",
+           [](const Progress& now) -> Taken {
+             return now.device_bytes ? Taken(*now.device_bytes) : std::nullopt;
+           }},
     Metric{
         "late_rank", "", "", "several ranks, after 16 steps",
         "The rank that took longest for a step, without the time in which it waited itself: "

@@ -58,6 +58,7 @@ struct Progress {
   double wait_seconds = 0;        // the same since the run began, in this process
   std::int64_t bytes_between_nodes = 0;  // sent by this rank
   std::optional<Late> late;              // the last one found
+  std::optional<std::int64_t> device_bytes;  // the most that tensors have held of a device
   std::vector<double> worked;            // seconds per step of each rank, as last heard of
   std::optional<Score> test;             // at an epoch's end
 };

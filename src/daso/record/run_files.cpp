@@ -154,7 +154,8 @@ void RunFiles::put_record(Progress now) {
 
 void RunFiles::add_histograms(const FlatModel& model, std::int64_t step) {
   if (!board_) return;
-  const std::span<const float> all = host_floats(model.parameters());
+  const at::Tensor here = model.parameters().cpu();
+  const std::span<const float> all = host_floats(here);
   try {
     for (const FlatSpan& span : model.parameter_spans()) {
       board_->histogram("parameters/" + span.name, step,

@@ -2,18 +2,47 @@
 #include "daso/run/loss.h"
 
 #include <ATen/ATen.h>
+#include <torch/csrc/autograd/custom_function.h>
 
 #include <algorithm>
 #include <cmath>
 
 #include "daso/base/error.h"
 #include "daso/nets/network.h"
+#include "daso/run/device_feed.h"
+#include "daso/tensor/device.h"
 
 namespace daso {
 
+namespace {
+
+// The mean cross entropy of scores in half precision on a GPU.
+class HalfCrossEntropy : public torch::autograd::Function<HalfCrossEntropy> {
+ public:
+  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& scores,
+                            const at::Tensor& labels) {
+    const RowLosses rows = device_module().row_losses(scores, labels);
+    context->save_for_backward({scores, labels, rows.log_sums});
+    return rows.losses.mean();
+  }
+
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 const torch::autograd::variable_list& gradients) {
+    const torch::autograd::variable_list saved = context->get_saved_variables();
+    const at::Tensor factor = gradients[0] / static_cast<double>(saved[0].size(0));
+    return {device_module().row_gradients(saved[0], saved[1], saved[2], factor), at::Tensor()};
+  }
+};
+
+}  // namespace
+
 at::Tensor training_loss(const at::Tensor& scores, const at::Tensor& labels, double smoothing) {
   constexpr std::int64_t kIgnoreNone = -100;  // no label is negative
-  return at::cross_entropy_loss(scores.flatten(0, -2), labels.flatten(), /*weight=*/{},
+  const at::Tensor rows = scores.flatten(0, -2);
+  if (scores.is_cuda() && scores.scalar_type() != at::kFloat && smoothing == 0) {
+    return HalfCrossEntropy::apply(rows.contiguous(), labels.flatten().contiguous());
+  }
+  return at::cross_entropy_loss(rows.to(at::kFloat), labels.flatten(), /*weight=*/{},
                                 at::Reduction::Mean, kIgnoreNone, smoothing);
 }
 
@@ -30,7 +59,14 @@ double EpochLoss::sum() const { return sum_.defined() ? sum_.item<double>() : 0;
 double EpochLoss::mean() const { return steps_ == 0 ? 0 : sum() / static_cast<double>(steps_); }
 
 void LossWatch::add(const at::Tensor& loss, const StepInfo& info) {
-  waiting_.push_back({loss, info.step, info.rate});
+  Entry entry{.loss = loss, .step = info.step, .rate = info.rate};
+  if (!loss.is_cpu()) {
+    if (!lane_) lane_ = open_lane(loss.device());
+    entry.loss = lane_->host_room(loss);
+    entry.loss.copy_(loss, /*non_blocking=*/true);
+    entry.copied = lane_->mark_of_caller();
+  }
+  waiting_.push_back(std::move(entry));
   look_until(lag_);
 }
 
@@ -39,6 +75,7 @@ void LossWatch::flush() { look_until(0); }
 void LossWatch::look_until(std::size_t left) {
   for (; waiting_.size() > left; waiting_.pop_front()) {
     const Entry& oldest = waiting_.front();
+    if (oldest.copied) wait_([&] { return oldest.copied->reached(); });
     const double loss = oldest.loss.item<double>();
     if (std::isfinite(loss)) continue;
     throw Error(
@@ -93,15 +130,18 @@ Score score_of(const at::Tensor& totals) {
 
 }  // namespace
 
-Score evaluate(Network& network, EvaluationLoader& own_part, Communicator& ranks, World& world,
-               int classes) {
+Score evaluate(Network& network, at::Device device, EvaluationLoader& own_part, Communicator& ranks,
+               World& world, int classes) {
   const at::NoGradGuard no_grad;
   const bool was_training = network.is_training();
   network.eval();
-  at::Tensor totals = at::zeros({kTotals + 2 * std::int64_t{classes}}, at::kDouble);
+  DeviceFeed feed(world, device);
+  at::Tensor totals = at::zeros({kTotals + 2 * std::int64_t{classes}},
+                                at::TensorOptions(at::kDouble).device(device));
   own_part.start();
+  feed.start(own_part, own_part.batches());
   for (std::int64_t i = 0; i < own_part.batches(); ++i) {
-    const Batch batch = own_part.next();
+    const Batch batch = feed.next();
     const at::Tensor scores = network.forward(batch.inputs);
     const bool of_images = scores.dim() == 2;  // a text has scores at every place
     add(totals, scores.flatten(0, -2), batch.labels.flatten(), of_images);
@@ -109,7 +149,7 @@ Score evaluate(Network& network, EvaluationLoader& own_part, Communicator& ranks
   network.train(was_training);
   {
     const TimedSpan span(world.timeline(), Track::kScores, "scores", 0);
-    totals = ranks.all_reduce(totals, Reduce::kSum).wait(world.limit());
+    totals = ranks.all_reduce(totals.cpu(), Reduce::kSum).wait(world.limit());
   }
   return score_of(totals);
 }

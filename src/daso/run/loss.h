@@ -5,11 +5,15 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
+#include <memory>
+#include <utility>
 
 #include "daso/comm/world.h"
 #include "daso/data/evaluation_loader.h"
 #include "daso/policy/run_plan.h"
 #include "daso/record/progress.h"
+#include "daso/tensor/lane.h"
 
 // Losses in training and in evaluation.
 //
@@ -25,6 +29,7 @@ class Network;  // in network.h
 // What training makes smaller: the mean cross entropy of the scores, [..., classes], in nats. With
 // label smoothing x the label's class counts 1 - x, and all K classes, its own included, x / K each
 // (Szegedy et al., Rethinking the Inception Architecture, section 7; as PyTorch does).
+// Scores of half precision count as what they are; a GPU then needs no copies of them in fp32.
 at::Tensor training_loss(const at::Tensor& scores, const at::Tensor& labels, double smoothing);
 
 // The mean loss of an epoch under way, of one rank.
@@ -51,8 +56,12 @@ class EpochLoss {
 class LossWatch {
  public:
   static constexpr std::size_t kDeviceLag = 2;
+  // Returns when the condition holds. Whoever reads a tensor of a device waits for all that the
+  // device has been given by then; this waits for a copy of the loss that was made in its own step.
+  using Wait = std::function<void(const std::function<bool()>& holds)>;
 
-  LossWatch(int rank, std::size_t lag) : rank_(rank), lag_(lag) {}
+  LossWatch(int rank, std::size_t lag, Wait wait = {})
+      : rank_(rank), lag_(lag), wait_(std::move(wait)) {}
 
   // Throws Error if a loss that is old enough is not finite.
   void add(const at::Tensor& loss, const StepInfo& info);
@@ -61,7 +70,8 @@ class LossWatch {
 
  private:
   struct Entry {
-    at::Tensor loss;
+    at::Tensor loss;                   // on the host
+    std::shared_ptr<LaneMark> copied;  // null: it has been there from the beginning
     std::int64_t step = 0;
     double rate = 0;
   };
@@ -69,6 +79,8 @@ class LossWatch {
 
   const int rank_;
   const std::size_t lag_;
+  const Wait wait_;
+  std::unique_ptr<Lane> lane_;  // of the losses' device; null: that is the CPU
   std::deque<Entry> waiting_;
 };
 
@@ -76,8 +88,8 @@ class LossWatch {
 double perplexity_of(double loss);
 
 // The score of a model on all examples, each of the ranks doing its part; the same on all of them.
-// By class, too, where their number is given.
-Score evaluate(Network& network, EvaluationLoader& own_part, Communicator& ranks, World& world,
-               int classes = 0);
+// The network is on the device. By class, too, where their number is given.
+Score evaluate(Network& network, at::Device device, EvaluationLoader& own_part, Communicator& ranks,
+               World& world, int classes = 0);
 
 }  // namespace daso

@@ -9,6 +9,7 @@
 
 #include "daso/base/checksum.h"
 #include "daso/base/error.h"
+#include "daso/nets/layers.h"
 #include "daso/nets/network.h"
 #include "daso/optim/ema.h"
 #include "daso/tensor/bf16.h"
@@ -81,9 +82,11 @@ std::shared_ptr<Network> named_network(const Settings& settings, const Dataset& 
 
 // The module that has the parameters, with what the settings freeze of it.
 std::shared_ptr<torch::nn::Module> module_for(const Settings& settings, const Task& task,
-                                              const std::shared_ptr<Network>& network) {
+                                              const std::shared_ptr<Network>& network,
+                                              at::Device device) {
   std::shared_ptr<torch::nn::Module> module = network;
   if (task.module) module = task.module.get();
+  if (!device.is_cpu()) module->to(device);
   freeze(*module, settings.freeze);
   const std::vector<at::Tensor> all = module->parameters();
   require(settings.freeze.empty() ||
@@ -105,7 +108,7 @@ std::unique_ptr<Optimizer> optimizer_for(const Settings& settings, const Task& t
 
 State copies_of(const State& tensors) {
   State copies;
-  for (const auto& [name, tensor] : tensors) copies[name] = tensor.detach().clone();
+  for (const auto& [name, tensor] : tensors) copies[name] = kept(tensor);
   return copies;
 }
 
@@ -121,16 +124,17 @@ at::Tensor trained_names(const FlatModel& model) {
 
 }  // namespace
 
-Run::Run(const Settings& settings, Task task)
+Run::Run(const Settings& settings, Task task, at::Device device)
     : task_(std::move(task)),
       settings_(checked(is_empty(task_) ? settings : settings_with(task_, settings))),
       data_(data_for(settings_, task_)),
       network_(task_.module ? network_of(task_) : named_network(settings_, *data_.train)),
-      module_(module_for(settings_, task_, network_)),
+      module_(module_for(settings_, task_, network_, device)),
       model_(module_),
       optimizer_(optimizer_for(settings_, task_, model_)),
       normalisation_(data_.train ? normalisation_of(data_.train) : Normalisation()) {
   if (settings_.precision == Precision::kFp16) scaler_.emplace();
+  if (!device.is_cpu()) check_own_batch_norms(*module_);
 }
 
 Run::~Run() = default;

@@ -50,7 +50,8 @@ class Run {
   // Opens the data and draws the network's parameters by the seed, where the task leaves them to
   // the settings; the process's own random numbers go on as if nothing had been drawn. A module of
   // the task becomes the run's (FlatModel). Throws ConfigError for what does not fit.
-  explicit Run(const Settings& settings, Task task = {});
+  // The device is that of rank_device(), where the module is moved to.
+  explicit Run(const Settings& settings, Task task = {}, at::Device device = at::Device(at::kCPU));
   Run(const Run&) = delete;
   Run& operator=(const Run&) = delete;
   ~Run();
@@ -65,6 +66,7 @@ class Run {
 
   Network& network() { return *network_; }          // gives scores
   torch::nn::Module& module() { return *module_; }  // has the layers and parameters
+  at::Device device() const { return model_.parameters().device(); }
   FlatModel& model() { return model_; }
   const FlatModel& model() const { return model_; }
   Optimizer& optimizer() { return *optimizer_; }

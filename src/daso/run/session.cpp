@@ -12,6 +12,7 @@
 #include "daso/nets/network.h"
 #include "daso/optim/ema.h"
 #include "daso/optim/gradients.h"
+#include "daso/tensor/lane.h"
 #include "daso/tensor/safetensors.h"
 
 namespace daso {
@@ -63,7 +64,8 @@ bool Session::train_epoch(const OnProgress& on_progress, InterruptedBy interrupt
   if (run_.finished() || stopping_) return false;
   return with_abandon(world_, [&] {
     const Threads threads(run_.settings().threads);
-    if (run_.task().module) draws_.emplace();
+    const TrainingStream stream(run_.device());
+    if (run_.task().module) draws_.emplace(run_.device());
     record_.begin_turn();
     train_batches(on_progress);
     world_.timeline().record(false);
@@ -78,6 +80,7 @@ void Session::train_batches(const OnProgress& on_progress) {
   run_.network().train();
   if (first == 0) run_.tally().loss = {};
   loader_.start(epoch, first);
+  feed_.start(loader_, plan_.batches - first);
   for (std::int64_t batch = first; batch < plan_.batches; ++batch) {
     const StepInfo info = info_at(epoch, batch);
     record_.begin_step(info.step);
@@ -102,29 +105,15 @@ StepInfo Session::info_at(int epoch, std::int64_t batch) const {
 
 Batch Session::next_batch(const StepInfo& info) {
   const TimedSpan span(world_.timeline(), Track::kData, "data", info.step);
-  return loader_.next();
+  return feed_.next();
 }
 
 // Returns the mean loss, in fp64 and not read.
 at::Tensor Session::train_batch(const Batch& batch, const StepInfo& info) {
-  const Settings& settings = run_.settings();
-  Timeline& timeline = world_.timeline();
-  const std::int64_t part = batch.labels.size(0) / settings.accumulate;
-  at::Tensor sum;
-  run_.model().zero_gradients();
-  for (int i = 0; i < settings.accumulate; ++i) {
-    if (i + 1 == settings.accumulate) strategy_->begin_backward(info);
-    draw_anew(info, i);
-    std::optional<Span> span(std::in_place, timeline, Track::kTraining, "forward", info.step);
-    const at::Tensor mean =
-        loss_of({batch.inputs.narrow(0, i * part, part), batch.labels.narrow(0, i * part, part)});
-    const at::Tensor loss = mean.detach().to(at::kDouble);
-    sum = sum.defined() ? sum + loss : loss;
-    span.emplace(timeline, Track::kTraining, "backward", info.step);
-    const at::Tensor share = mean / settings.accumulate;
-    (run_.scaler() ? share * run_.scaler()->scale() : share).backward();
-  }
-  const at::Tensor mean = sum / settings.accumulate;
+  StepCalls calls{.draw = [&](int part) { draw_anew(info, part); },
+                  .begin_backward = [&] { strategy_->begin_backward(info); }};
+  if (run_.scaler()) calls.loss_scale = run_.scaler()->scale();
+  const at::Tensor mean = compute_(batch, info.step, calls);
   loss_watch_.add(mean, info);
   strategy_->before_step();
   update(info);
@@ -145,18 +134,6 @@ void Session::draw_anew(const StepInfo& info, int part) {
     draws_->draw_by({settings.seed, kModuleDraws, static_cast<std::uint64_t>(world_.rank()),
                      static_cast<std::uint64_t>(info.step), static_cast<std::uint64_t>(part)});
   }
-}
-
-at::Tensor Session::loss_of(const Batch& batch) {
-  std::optional<Autocast> autocast(run_.settings().precision);
-  if (run_.task().loss) {
-    const at::Tensor loss = run_.task().loss(batch);
-    check_loss(loss);
-    return loss.reshape({}).to(at::kFloat);
-  }
-  const at::Tensor scores = run_.network().forward(batch.inputs).to(at::kFloat);
-  autocast.reset();
-  return training_loss(scores, batch.labels, run_.settings().label_smoothing);
 }
 
 // A step that is skipped counts as one: what is due after it happens.
@@ -212,8 +189,10 @@ void Session::evaluate_epoch(int epoch) {
   {
     const TimedSpan span(world_.timeline(), Track::kEvaluation, "evaluation", epoch);
     const Task& task = run_.task();
-    tally.score = task.loss || task.score ? evaluate(task, test_part_, team_, world_)
-                                          : evaluate(run_.network(), test_part_, team_, world_);
+    tally.score =
+        task.loss || task.score
+            ? evaluate(task, run_.device(), test_part_, team_, world_)
+            : evaluate(run_.network(), run_.device(), test_part_, team_, world_);
   }
   if (run_.settings().keep_best) keep_if_best();
 }
@@ -226,7 +205,7 @@ void Session::keep_if_best() {
   if (world_.rank() != 0) return;
   State tensors;
   for (const State& part : {run_.model().named_parameters(), run_.model().named_buffers()}) {
-    for (const auto& [name, tensor] : part) tensors[name] = tensor.detach().clone();
+    for (const auto& [name, tensor] : part) tensors[name] = kept(tensor);
   }
   try {
     const fs::path path = run_.settings().out / "best.safetensors";
@@ -270,6 +249,9 @@ RunState Session::state() {
   state.nodes = ranks_per_node(world_.topology());
   state.rank = world_.rank();
   add_section(state.own, "strategy.", strategy_->state());
+  for (State* part : {&state.common, &state.own}) {
+    for (auto& [name, tensor] : *part) tensor = tensor.cpu();
+  }
   return state;
 }
 

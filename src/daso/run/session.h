@@ -13,9 +13,11 @@
 #include "daso/record/summary.h"
 #include "daso/run/checkpoint_writer.h"
 #include "daso/run/control.h"
+#include "daso/run/device_feed.h"
 #include "daso/run/loss.h"
 #include "daso/run/run.h"
 #include "daso/run/session_record.h"
+#include "daso/run/train_step.h"
 #include "daso/strategy/strategy.h"
 
 namespace daso {
@@ -31,7 +33,7 @@ using InterruptedBy = std::function<std::optional<int>()>;
 // functions together.
 //
 // It sets nothing of the process for good: LibTorch's number of threads is the settings' while an
-// epoch is trained.
+// epoch is trained, and on a device its stream is one of the session's.
 class Session {
  public:
   // Begins the run, or goes on with it: where a session before has left it, else, with
@@ -76,7 +78,6 @@ class Session {
   Batch next_batch(const StepInfo& info);
   at::Tensor train_batch(const Batch& batch, const StepInfo& info);
   void draw_anew(const StepInfo& info, int part);
-  at::Tensor loss_of(const Batch& batch);
   void update(const StepInfo& info);
   void end_epoch(int epoch, const OnProgress& on_progress);
   void agree_on_scale();
@@ -92,9 +93,11 @@ class Session {
   World& world_;
   Run& run_;
   Loader loader_;
+  DeviceFeed feed_;
   const LearningRateOptions rate_;
   const RunPlan plan_;
   const std::unique_ptr<Strategy> strategy_;
+  TrainStep compute_;  // of a batch: its loss and gradients
   Communicator& team_;  // the ranks that train one model together: they are evaluated together
   EvaluationLoader test_part_;
   Control control_;

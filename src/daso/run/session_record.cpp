@@ -3,6 +3,8 @@
 
 #include <ATen/ATen.h>
 
+#include "daso/tensor/device.h"
+
 namespace daso {
 namespace {
 
@@ -34,6 +36,7 @@ Progress SessionRecord::progress(const StepInfo& info, const RunPlan& plan) {
   now.steps = plan.end();
   now.loss = loss_.value();
   now.own_loss = loss_;
+  now.device_bytes = peak_bytes(run_.device());
   return now;
 }
 

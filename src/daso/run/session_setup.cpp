@@ -14,6 +14,7 @@
 #include "daso/run/resume.h"
 #include "daso/run/session.h"
 #include "daso/run/settings_table.h"
+#include "daso/tensor/lane.h"
 
 namespace daso {
 namespace {
@@ -83,7 +84,9 @@ Loader loader_for(World& world, const Run& run) {
                               .rank = world.rank(),
                               .threads = settings.loader_threads,
                               .augment = settings.augment,
-                              .normalisation = run.normalisation()};
+                              .normalisation = run.normalisation(),
+                              .pinned = !run.device().is_cpu(),
+                              .raw = !run.device().is_cpu()};
   return own ? Loader(own, options) : Loader(run.data().train, options);
 }
 
@@ -92,7 +95,9 @@ EvaluationLoader test_part_for(const Communicator& team, const Run& run) {
                                   .rank = team.rank(),
                                   .ranks = team.size(),
                                   .threads = run.settings().loader_threads,
-                                  .normalisation = run.normalisation()};
+                                  .normalisation = run.normalisation(),
+                                  .pinned = !run.device().is_cpu(),
+                                  .raw = !run.device().is_cpu()};
   const std::shared_ptr<const Examples>& own = run.task().test;
   return own ? EvaluationLoader(own, options) : EvaluationLoader(run.data().test, options);
 }
@@ -128,19 +133,26 @@ Session::Session(World& world, Run& run)
     : world_(world),
       run_(require_free(run)),
       loader_(loader_for(world, run)),
+      feed_(world, run.device()),
       rate_(rate_options(run.settings(), model_ranks(world, run), loader_.batches())),
       plan_(run_plan_of(run.settings(), model_ranks(world, run), loader_.batches())),
       strategy_([&] {
         const int nodes = world.topology().nodes();
+        const TrainingStream stream(run.device());  // under which it will see backward
         return make_strategy(world, run.model(), run.optimizer(),
                              strategy_options(run.settings(), plan_, nodes));
       }()),
+      compute_(run.settings(), run.task(), run.network(), run.model(), world.timeline(),
+               /*tells=*/world.rank() == 0),
       team_(team_of(world, run.settings().strategy)),
       test_part_(test_part_for(team_, run)),
       control_(world),
       checkpoints_(world, run.settings().out / "checkpoints", run.settings().keep),
       record_(world, run, *strategy_),  // its trace begins before an exchange is taken up
-      loss_watch_(world.rank(), run.model().parameters().is_cpu() ? 0 : LossWatch::kDeviceLag) {
+      loss_watch_(world.rank(), run.device().is_cpu() ? 0 : LossWatch::kDeviceLag,
+                  [&world](const std::function<bool()>& holds) {
+                    world.wait_until(holds, "computing a step");
+                  }) {
   const Settings& settings = run.settings();
   const std::optional<Resumption> resumption = find_resumption(world, run);
   if (settings.sync_batchnorm) share_batch_norm();

@@ -238,11 +238,11 @@ auto one_of(const char* name, std::string Class::*member, const std::vector<std:
 // Names and values of an enumeration that has none of its own.
 template <typename Class, typename Member, std::size_t kSize>
 auto choice(const char* name, Member Class::*member,
-            const std::array<std::pair<const char*, Member>, kSize>& all) {
+            const std::array<std::pair<const char*, Member>, kSize>& all, const char* more = "") {
   std::vector<std::string> known_names;
   for (const auto& [known_name, value] : all) known_names.emplace_back(known_name);
   return row(
-      name, member, "NAME", join(known_names, ", "),
+      name, member, "NAME", join(known_names, ", ") + more,
       [=](const std::string& flag, const std::string& asked) {
         const std::string found = parse_choice(flag, asked, known_names);
         return std::find_if(all.begin(), all.end(), [&](auto& one) { return one.first == found; })

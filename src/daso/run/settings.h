@@ -16,6 +16,7 @@
 #include "daso/policy/run_plan.h"
 #include "daso/run/precision.h"
 #include "daso/strategy/strategy.h"
+#include "daso/tensor/device.h"
 
 namespace daso {
 
@@ -38,6 +39,9 @@ struct StepRange {
 };
 // "steps=100..200", or "none". Throws ConfigError, naming the flag.
 std::optional<StepRange> parse_trace(const std::string& flag, const std::string& text);
+
+// Whether steps on a GPU are captured as a graph (train_step.h), where that is possible.
+enum class Graphs { kAuto, kOff };
 
 // A run as it was asked for; what is not given comes from the preset, the model or the data. Each
 // member has a row in settings_table.cpp.
@@ -73,6 +77,8 @@ struct Settings {
   std::optional<double> clip_norm;
   double label_smoothing = 0;  // of the training loss alone
   Precision precision = Precision::kFp32;
+  Graphs graphs = Graphs::kAuto;
+  bool deterministic = false;  // GPUs: the same bits each time; a CPU gives them anyway
   bool sync_batchnorm = false;  // statistics over the ranks of a node
   std::string strategy = "daso";
   std::string preset = "default";  // or paper
@@ -92,7 +98,8 @@ struct Settings {
   bool skip_bad_images = false;  // of --data images:DIR
   Uneven uneven = Uneven::kDrop;
   std::uint64_t seed = 1;
-  int threads = 1;         // of a rank's arithmetic
+  DeviceChoice device;     // of a rank's arithmetic
+  int threads = 1;         // of it on the CPU
   int loader_threads = 1;  // that prepare batches
   std::filesystem::path out;
   std::optional<Every> checkpoint_every;  // none: at the end only

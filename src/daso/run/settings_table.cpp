@@ -24,6 +24,9 @@ constexpr std::array<std::pair<const char*, Augment>, 4> kAugments = {
 constexpr std::array<std::pair<const char*, Uneven>, 2> kUneven = {
     {{"drop", Uneven::kDrop}, {"wrap", Uneven::kWrap}}};
 
+constexpr std::array<std::pair<const char*, Graphs>, 2> kGraphs = {
+    {{"auto", Graphs::kAuto}, {"off", Graphs::kOff}}};
+
 bool above_zero(const double& value) { return std::isfinite(value) && value > 0; }
 bool zero_or_more(const double& value) { return std::isfinite(value) && value >= 0; }
 bool below_one(const double& value) { return value >= 0 && value < 1; }
@@ -91,6 +94,10 @@ void add_data(std::vector<Setting>& table) {
        choice("uneven", &S::uneven, kUneven),
        row("seed", &S::seed, "NUMBER", "Seed of parameters, shuffling, dropout and random rounding",
            parse_seed, kShown),
+       row("device", &S::device, "NAME",
+           "cpu, cuda (the GPUs, dealt to the ranks of a machine), cuda:N, auto",
+           [](const std::string&, const std::string& value) { return parse_device(value); },
+           [](const DeviceChoice& choice) { return text_of(choice); }),
        count("threads", &S::threads,
              "Threads for a rank's arithmetic, up to 1024; also OMP_NUM_THREADS", 1, kMostThreads),
        count("loader-threads", &S::loader_threads,
@@ -171,6 +178,10 @@ void add_optimizer(std::vector<Setting>& table) {
        choice("precision", &S::precision, {"fp32", "bf16", "fp16"},
               [](const std::string& name) { return find_precision(name).value(); })
            .in_state(),
+       choice("graphs", &S::graphs, kGraphs,
+              " (auto: steps on a GPU are a CUDA graph, where possible)"),
+       toggle("deterministic", &S::deterministic,
+              "The same bits in every run on GPUs too, with slower algorithms"),
        toggle("sync-batchnorm", &S::sync_batchnorm, "BatchNorm statistics over all ranks of a node")
            .only(for_one_model()),
        number("clip-norm", &S::clip_norm, "Clip the gradient to this norm")

@@ -9,6 +9,7 @@
 
 #include "daso/base/error.h"
 #include "daso/nets/network.h"
+#include "daso/run/device_feed.h"
 #include "daso/run/settings_table.h"
 
 namespace daso {
@@ -98,15 +99,18 @@ std::shared_ptr<Network> network_of(const Task& task) {
   return std::make_shared<TaskNetwork>(task.module);
 }
 
-Score evaluate(const Task& task, EvaluationLoader& own_part, Communicator& ranks, World& world) {
+Score evaluate(const Task& task, at::Device device, EvaluationLoader& own_part,
+               Communicator& ranks, World& world) {
   const at::NoGradGuard no_grad;
   torch::nn::Module& module = *task.module.get();
   const bool was_training = module.is_training();
   module.eval();
+  DeviceFeed feed(world, device);
   at::Tensor totals = at::zeros({3}, at::kDouble);  // loss, accuracy, examples
   own_part.start();
+  feed.start(own_part, own_part.batches());
   for (std::int64_t i = 0; i < own_part.batches(); ++i) {
-    const Batch batch = own_part.next();
+    const Batch batch = feed.next();
     const auto examples = static_cast<double>(batch.labels.size(0));
     const Score score = score_of(task, batch);
     totals += at::tensor({score.loss * examples, score.accuracy * examples, examples}, at::kDouble);
@@ -127,7 +131,8 @@ void check_loss(const at::Tensor& loss) {
           loss.defined() ? fmt::format("{} numbers", loss.numel()) : "none");
 }
 
-TrainingDraws::TrainingDraws() : generator_(at::globalContext().defaultGenerator(at::kCPU)) {
+TrainingDraws::TrainingDraws(at::Device device)
+    : generator_(at::globalContext().defaultGenerator(device)) {
   const std::lock_guard lock(generator_.mutex());
   before_ = generator_.get_state();
 }

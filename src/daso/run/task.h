@@ -96,8 +96,9 @@ Settings settings_with(const Task& task, const Settings& settings);
 std::shared_ptr<Network> network_of(const Task& task);
 
 // The score of a task that has a loss or a score of its own: means over all examples of the test
-// part, each of the ranks doing its own; the same on all of them.
-Score evaluate(const Task& task, EvaluationLoader& own_part, Communicator& ranks, World& world);
+// part, each of the ranks doing its own; the same on all of them. The module is on the device.
+Score evaluate(const Task& task, at::Device device, EvaluationLoader& own_part,
+               Communicator& ranks, World& world);
 
 // Throws ConfigError for what is no single number.
 void check_loss(const at::Tensor& loss);
@@ -106,7 +107,7 @@ void check_loss(const at::Tensor& loss);
 // this lives; then it goes on as if nothing had been drawn.
 class TrainingDraws {
  public:
-  TrainingDraws();
+  explicit TrainingDraws(at::Device device);
   TrainingDraws(const TrainingDraws&) = delete;
   TrainingDraws& operator=(const TrainingDraws&) = delete;
   ~TrainingDraws();

@@ -23,23 +23,24 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kScreen = 100;  // columns
+constexpr std::size_t kSettingsWidth = 100;  // columns
 
 // By flags.
 using Values = std::vector<std::pair<std::string, std::string>>;
 
 void print_start(const World& world, const Settings& o, const Session& session,
-                 const Values& resolved) {
+                 const Values& resolved, const std::string& note) {
   fmt::print("{} on {} with {}: {} ranks on {} nodes, {} epochs\n", o.model, o.data, o.strategy,
              world.size(), world.topology().nodes(), o.epochs);
   std::string line;
   for (const auto& [flag, value] : resolved) {
     const std::string entry = fmt::format("  {} {}", flag, value);
-    if (line.size() + entry.size() > kScreen) fmt::print("{}\n", std::exchange(line, ""));
+    if (line.size() + entry.size() > kSettingsWidth) fmt::print("{}\n", std::exchange(line, ""));
     line += entry;
   }
   fmt::print("{}\n", line);
   if (!session.begun_with().empty()) fmt::print("{}\n", session.begun_with());
+  if (!note.empty()) fmt::print("{}\n", note);
   fmt::print("output in {}\n", o.out.string());
   if (const auto place = session.resumed()) {
     fmt::print("going on with step {}, epoch {}\n", place->step, place->epoch + 1);
@@ -162,7 +163,7 @@ int train(World& world, Run& run, const TrainOptions& options) {
   const Values resolved = resolved_configuration(world, session);
   std::optional<RunConfiguration> configuration;
   if (first) configuration.emplace(settings.out / kConfigFile, toml_of(resolved), session);
-  if (first && !options.json) print_start(world, settings, session, resolved);
+  if (first && !options.json) print_start(world, settings, session, resolved, options.note);
   if (first && settings.precision == Precision::kBf16 && find_amx() == Amx::kCapped) {
     fmt::print(stderr, "daso: note: AMX: {}\n", text_of(find_amx()));
   }

@@ -32,6 +32,7 @@ struct TrainOptions {
   bool json = false;  // print the summary alone, as JSON
   // That of the process, where it has one since it began; borrowed. None: signals count from here.
   Interrupt* interrupt = nullptr;
+  std::string note;  // for people, among the first lines; empty: nothing
 };
 
 // Trains the run to its end, or until a signal says stop, and returns the exit code of

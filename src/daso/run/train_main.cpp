@@ -10,6 +10,7 @@
 #include "daso/base/text.h"
 #include "daso/comm/place.h"
 #include "daso/run/interrupt.h"
+#include "daso/run/rank_device.h"
 #include "daso/run/settings_table.h"
 #include "daso/run/train.h"
 #include "daso/tensor/bf16.h"
@@ -92,8 +93,10 @@ int train_main(int argc, const char* const* argv, const Settings& settings,
   Interrupt interrupt(rank_interrupt(asked.stopped_exit));
   options.interrupt = &interrupt;
   return rank_main([&](World& world) {
+    const DeviceFound found = rank_device(world, asked.device);
+    options.note = found.note;
     at::manual_seed(asked.seed);
-    Run run(asked, make_task(asked));
+    Run run(asked, make_task(asked), found.device);
     return train(world, run, options);
   });
 }
