@@ -26,6 +26,7 @@ LAYERS = {
 LAYERS["exchange"] = LAYERS["policy"] | {"policy", "comm"}
 LAYERS["strategy"] = LAYERS["exchange"] | {"exchange"}
 LAYERS["record"] = LAYERS["strategy"] | {"strategy"}
+LAYERS["cuda"] = LAYERS["exchange"]  # the module for GPUs
 LAYERS["run"] = LAYERS["record"] | {"record", "data", "nets", "launch"}
 LAYERS["bench"] = LAYERS["run"] | {"run"}
 LAYERS["verify"] = LAYERS["run"] | {"run"}
@@ -42,7 +43,8 @@ HIDDEN_BEFORE = {
 # Flags belong to the program, and to run/ and launch/, which read them. The lines in the layers
 # below that spell one nevertheless, at most; these numbers only ever fall.
 FLAGS_SPELLED = {"comm": 8, "data": 6, "optim": 1, "record": 5}
-FLAG = re.compile(r'"[^"\n]*(?<![\w-])--[a-z][a-z-]+')
+# `./daso build --cuda` is none of the program.
+FLAG = re.compile(r'"[^"\n]*(?<![\w-])(?<!\./daso build )--[a-z][a-z-]+')
 # What a strategy is like stands in its traits; nobody else knows strategies by their names.
 STRATEGY = re.compile(r'strategy[\w.]*(?:\(\))?\s*[!=]=\s*"|[!=]=\s*"(?:node|sync|local|daso)"')
 
@@ -78,7 +80,7 @@ def problems(root: pathlib.Path) -> list[str]:
 
 def sources(root: pathlib.Path) -> list[pathlib.Path]:
     paths = [path for folder in FOLDERS for path in (root / folder).rglob("*")]
-    return [path for path in paths if path.name.endswith((".h", ".h.in", ".cpp"))]
+    return [path for path in paths if path.name.endswith((".h", ".h.in", ".cpp", ".cu"))]
 
 
 def layer_of(name: str) -> str:

@@ -78,10 +78,11 @@ EmulatedModel::EmulatedModel(const EmulatedModelOptions& options)
     : options_(options),
       module_(std::make_shared<torch::nn::Module>("EmulatedModel")),
       backward_(std::make_shared<Backward>()) {
+  const at::TensorOptions there = at::TensorOptions(at::kFloat).device(options.device);
   for (const std::int64_t elements : layer_elements(options)) {
     const std::string name = fmt::format("layer{}", weights_.size());
-    weights_.push_back(module_->register_parameter(name, at::zeros({elements})));
-    gradients_.push_back(at::full({elements}, kGradient, at::kFloat));
+    weights_.push_back(module_->register_parameter(name, at::zeros({elements}, there)));
+    gradients_.push_back(at::full({elements}, kGradient, there));
   }
 }
 

@@ -41,6 +41,7 @@ struct EmulatedModelOptions {
   std::int64_t parameters = 2'560'000;  // of all layers together, at least one each
   Seconds forward{0.08};
   Seconds backward{0.16};
+  at::Device device = at::Device(at::kCPU);  // where parameters and gradients lie
 };
 
 // Elements of each layer, first layer first; the first ones take what does not divide evenly.

@@ -61,7 +61,7 @@ void fill(const at::Tensor& tensor, const Pattern& pattern, std::int64_t offset)
 }
 
 bool matches(const at::Tensor& tensor, const Pattern& pattern, std::int64_t offset) {
-  return walk(tensor, pattern, offset, [](const at::Tensor& piece, const at::Tensor& values) {
+  return walk(tensor.cpu(), pattern, offset, [](const at::Tensor& piece, const at::Tensor& values) {
     return piece.equal(values);
   });
 }
@@ -75,6 +75,15 @@ constexpr int kRoot = 0;
 Pattern pattern(const Communicator& ranks, Kind kind) {
   return {.kind = kind, .rank = ranks.rank(), .ranks = ranks.size()};
 }
+
+}  // namespace
+
+Buffers moved_to(at::Device device, const Buffers& buffers) {
+  const at::Tensor input = buffers.input.to(device);
+  return {input, buffers.output.is_same(buffers.input) ? input : buffers.output.to(device)};
+}
+
+namespace {
 
 Segment own_segment(const Communicator& ranks, std::int64_t elements) {
   return segment_of(elements, ranks.size(), ranks.rank());

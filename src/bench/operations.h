@@ -55,6 +55,9 @@ struct BenchOperation {
   bool (*right)(const Communicator& ranks, std::int64_t elements, const Buffers& buffers);
 };
 
+// The same on a device.
+Buffers moved_to(at::Device device, const Buffers& buffers);
+
 const std::vector<BenchOperation>& bench_operations();
 std::vector<std::string> bench_operation_names();
 const BenchOperation& bench_operation(const std::string& name);

@@ -10,6 +10,8 @@
 
 #include "bench/statistics.h"
 #include "daso/record/trace.h"
+#include "daso/tensor/device.h"
+#include "daso/tensor/lane.h"
 
 namespace daso::bench {
 namespace {
@@ -36,8 +38,10 @@ StepResult StepBench::measure() {
   std::optional<Trace> trace;
   if (!job_.trace.empty()) trace.emplace(world_);
   Communicator& everyone = world_.everyone();
+  const TrainingStream stream(job_.model.device);
   go_on(job_.warmup_steps);
   strategy_->settle();
+  finish_on(job_.model.device);
   world_.timeline().record(trace.has_value());
   everyone.barrier().wait(world_.limit());
   const Costs before = strategy_->costs();
@@ -46,6 +50,7 @@ StepResult StepBench::measure() {
   const auto start = Clock::now();
   go_on(job_.steps);
   strategy_->settle();
+  finish_on(job_.model.device);
   everyone.barrier().wait(world_.limit());
   const double seconds = since(start).count();
   const double cpu = process_cpu_seconds() - cpu_before;

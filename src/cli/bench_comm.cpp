@@ -18,6 +18,7 @@
 #include "daso/base/text.h"
 #include "daso/base/values.h"
 #include "daso/launch/ranks.h"
+#include "daso/run/rank_device.h"
 
 namespace daso::cli {
 namespace {
@@ -37,8 +38,9 @@ struct BenchCommOptions {
   std::vector<std::string> operations = bench_operation_names();
   std::vector<std::int64_t> sizes;  // bytes
   std::string type = "float32";
-  std::optional<int> iterations;  // none: see kMeasuredSeconds
-  int warmup = kWarmup;           // iterations before those that are timed
+  std::optional<int> iterations;                          // none: see kMeasuredSeconds
+  int warmup = kWarmup;                                   // iterations before those that are timed
+  DeviceChoice device{.kind = DeviceChoice::Kind::kCpu};  // where the tensors lie
   bool json = false;
 };
 
@@ -86,14 +88,15 @@ struct Measurement {
 class Bench {
  public:
   Bench(World& world, const BenchOperation& operation, std::int64_t bytes,
-        const BenchCommOptions& options)
+        const BenchCommOptions& options, at::Device device)
       : ranks_(world.everyone()),
         limit_(world.limit()),
         operation_(operation),
         options_(options),
         bytes_(bytes),
         elements_(bytes / element_bytes(options)),
-        buffers_(operation.allocate(ranks_, elements_, type_of(options.type))) {}
+        device_(device),
+        buffers_(moved_to(device, operation.allocate(ranks_, elements_, type_of(options.type)))) {}
 
   Measurement measure() {
     const bool right_before = right();
@@ -128,6 +131,7 @@ class Bench {
     ranks_.barrier().wait(limit_);
     const auto start = Clock::now();
     for (int i = 0; i < iterations; ++i) operation_.perform(ranks_, buffers_, limit_);
+    finish_on(device_);
     return over_ranks(ranks_, since(start).count() / std::max(iterations, 1), limit_);
   }
 
@@ -137,6 +141,7 @@ class Bench {
   const BenchCommOptions& options_;
   std::int64_t bytes_;
   std::int64_t elements_;
+  at::Device device_;
   Buffers buffers_;
 };
 
@@ -173,6 +178,7 @@ void print(const std::string& line) {
 
 int measure_all(World& world, const BenchCommOptions& options) {
   const bool rows = world.rank() == 0 && !options.json;
+  const at::Device device = rank_device(world, options.device).device;
   const Table table = make_table();
   if (rows) {
     print(fmt::format("{} ranks on {} nodes, backend {}, {}\n", world.size(),
@@ -183,7 +189,7 @@ int measure_all(World& world, const BenchCommOptions& options) {
   bool verified = true;
   for (const std::string& name : options.operations) {
     for (const std::int64_t bytes : options.sizes) {
-      const Measurement one = Bench(world, bench_operation(name), bytes, options).measure();
+      const Measurement one = Bench(world, bench_operation(name), bytes, options, device).measure();
       verified = verified && one.verified;
       results.push_back(json_of(one));
       if (rows) print(row_of(table, one));
@@ -240,6 +246,9 @@ Command add_bench_comm(CLI::App& parent) {
   add("--warmup", "N", "Iterations before those that are timed", [=](const std::string& text) {
     options->warmup = parse_count("--warmup", text, 0);
   })->default_str(std::to_string(kWarmup));
+  add("--device", "NAME", "Where the tensors lie: cpu, cuda, cuda:N, auto",
+      [=](const std::string& text) { options->device = parse_device(text); })
+      ->default_str("cpu");
   app->add_flag("--json", options->json, "Print one JSON object");
   add_launch_flags(*app, options->launch, kSmallCluster);
   add_world_flags(*app, options->launch);

@@ -10,6 +10,7 @@
 #include <random>
 
 #include "bench/copy_speed.h"
+#include "bench/gpu_passes.h"
 #include "cli/command.h"
 #include "cli/table.h"
 #include "daso/base/error.h"
@@ -18,6 +19,7 @@
 #include "daso/base/values.h"
 #include "daso/kernels/merge.h"
 #include "daso/kernels/update.h"
+#include "daso/tensor/device.h"
 
 namespace daso::cli {
 namespace {
@@ -31,6 +33,7 @@ struct BenchMergeOptions {
   std::string wire = "int8";
   std::string merge = "corrected";
   int iterations = 30;
+  DeviceChoice device{.kind = DeviceChoice::Kind::kCpu};
   bool json = false;
 };
 
@@ -91,8 +94,9 @@ std::vector<MergeCandidate> candidates_of(Model& model, const std::string& rule)
     merge_paper(merge, {.sent = model.sent, .staleness = 1, .peers = 4});
   };
   const auto update = [&model] {
-    const SgdStep step{.learning_rate = 1e-6F, .momentum = 0.9F, .weight_decay = 1e-4F};
-    sgd_update(step, model.gradients, model.parameters, model.velocity);
+    const SgdStep step{.learning_rate = 1e-6F, .momentum = 0.9F};
+    sgd_update(step, OneRun(model.parameters.size(), 1e-4), model.gradients, model.parameters,
+               model.velocity);
   };
   std::vector<MergeCandidate> all;
   // Reads parameters and anchor.
@@ -152,24 +156,54 @@ ordered_json json_of(const std::vector<MergeCandidate>& candidates) {
   return all;
 }
 
+std::vector<MergeCandidate> measure_cpu(const BenchMergeOptions& options, std::size_t elements) {
+  Model model(find_wire(options.wire).value(), elements);
+  std::vector<MergeCandidate> candidates = candidates_of(model, options.merge);
+  measure(candidates, options.iterations);
+  return candidates;
+}
+
+std::vector<MergeCandidate> measure_gpu(const BenchMergeOptions& options, std::size_t elements,
+                                        const at::Device& device) {
+  std::vector<MergeCandidate> candidates;
+  for (const GpuPass& pass : time_gpu_passes({.elements = static_cast<std::int64_t>(elements),
+                             .wire = find_wire(options.wire).value(),
+                             .paper = options.merge == "paper",
+                             .iterations = options.iterations},
+                                             device)) {
+    candidates.push_back({.name = pass.name,
+                          .bytes = static_cast<std::size_t>(pass.bytes),
+                          .seconds = pass.seconds,
+                          .copy_seconds = pass.copy_seconds});
+  }
+  return candidates;
+}
+
 int act(const BenchMergeOptions& options) {
   // Whole blocks, as a flat model has them.
   const auto asked = static_cast<std::size_t>(options.parameters);
   const std::size_t elements = (asked + kBlockElements - 1) / kBlockElements * kBlockElements;
-  Model model(find_wire(options.wire).value(), elements);
-  std::vector<MergeCandidate> candidates = candidates_of(model, options.merge);
-  measure(candidates, options.iterations);
-  const std::string_view set = name_of(best_instruction_set());
+  const at::Device device = find_device(options.device, 0).device;
+  const bool on_cpu = device.is_cpu();
+  const std::vector<MergeCandidate> candidates =
+      on_cpu ? measure_cpu(options, elements) : measure_gpu(options, elements, device);
+  const std::string set(name_of(best_instruction_set()));
+  const std::string where =
+      on_cpu ? set : device_module().gpus().at(static_cast<std::size_t>(device.index())).name;
   if (!options.json) {
-    fmt::print("{} parameters, wire {}, merge {}, {}, one thread\n\n", elements, options.wire,
-               options.merge, set);
+    fmt::print("{} parameters, wire {}, merge {}, {}{}\n\n", elements, options.wire, options.merge,
+               where, on_cpu ? ", one thread" : "");
     print_table(candidates);
     return kExitOk;
   }
-  const ordered_json report = {{"command", "bench merge"},      {"parameters", elements},
-                               {"wire", options.wire},          {"merge", options.merge},
-                               {"instruction_set", set},        {"iterations", options.iterations},
-                               {"results", json_of(candidates)}};
+  ordered_json report = {{"command", "bench merge"},
+                         {"parameters", elements},
+                         {"wire", options.wire},
+                         {"merge", options.merge},
+                         {"device", device.str()}};
+  report[on_cpu ? "instruction_set" : "gpu"] = where;
+  report["iterations"] = options.iterations;
+  report["results"] = json_of(candidates);
   fmt::print("{}\n", report.dump(2));
   return kExitOk;
 }
@@ -195,6 +229,9 @@ Command add_bench_merge(CLI::App& parent) {
   add("--iterations", "N", "Rounds of which the best counts", [=](const std::string& text) {
     options->iterations = parse_count("--iterations", text, 1);
   })->default_str(std::to_string(options->iterations));
+  add("--device", "DEVICE", "Whose memory: cpu, cuda, cuda:N, or auto",
+      [=](const std::string& text) { options->device = parse_device(text); })
+      ->default_str("cpu");
   app->add_flag("--json", options->json, "Print one JSON object");
   app->footer("docs/measuring.md defines every number.");
   return {app, [options](const Invocation&) { return act(*options); }};

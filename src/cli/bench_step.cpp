@@ -18,6 +18,7 @@
 #include "daso/base/text.h"
 #include "daso/base/values.h"
 #include "daso/launch/ranks.h"
+#include "daso/run/rank_device.h"
 
 namespace daso::cli {
 namespace {
@@ -31,8 +32,8 @@ constexpr double kMebibyte = 1 << 20;
 constexpr double kLongestMs = 3'600'000;  // an hour; more is a mistake
 constexpr std::int64_t kMostSteps = 100'000'000;
 // Settings of a run that this command has, too.
-constexpr std::array kOfTheRun = {"strategy", "skip", "wait",     "merge",
-                                  "exchange", "wire", "bucket-mb"};
+constexpr std::array kOfTheRun = {"strategy", "skip", "wait",      "merge",
+                                  "exchange", "wire", "bucket-mb", "device"};
 
 struct BenchStepOptions {
   LaunchFlags launch;
@@ -42,7 +43,8 @@ struct BenchStepOptions {
   Settings run{.skip = Cadence{}.skip,
                .wait = Cadence{}.wait,
                .merge = MergeRule::kCorrected,
-               .exchange = ExchangeKind::kSharded};
+               .exchange = ExchangeKind::kSharded,
+               .device = {.kind = DeviceChoice::Kind::kCpu}};
   int steps = 20;
   int warmup_steps = 8;
   std::optional<int> batches;
@@ -183,7 +185,8 @@ void print_table(const World& world, const BenchStepOptions& options, const Step
 
 int measure(World& world, const BenchStepOptions& options) {
   at::set_num_threads(1);
-  const StepJob job = job_of(options);
+  StepJob job = job_of(options);
+  job.model.device = rank_device(world, options.run.device).device;
   const StepResult result = StepBench(world, job).measure();
   if (world.rank() == 0) {
     options.json ? print_json(world, options, job, result)

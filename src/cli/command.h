@@ -44,5 +44,6 @@ Command add_bench_overlap(CLI::App& parent);
 Command add_bench_merge(CLI::App& parent);
 Command add_bench_step(CLI::App& parent);
 Command add_bench_loader(CLI::App& parent);
+Command add_bench_train(CLI::App& parent);
 
 }  // namespace daso::cli

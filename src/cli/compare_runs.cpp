@@ -11,6 +11,7 @@
 #include "daso/base/paths.h"
 #include "daso/base/toml.h"
 #include "daso/record/report_text.h"
+#include "daso/run/rank_device.h"
 #include "daso/run/session.h"
 #include "daso/run/train.h"
 #include "daso/run/train_report.h"
@@ -44,12 +45,13 @@ std::vector<Candidate> with_bound(std::vector<Candidate> candidates) {
   return candidates;
 }
 
-Contender begin(World& world, const Candidate& candidate, const CompareOptions& options, int seed) {
+Contender begin(World& world, const Candidate& candidate, const CompareOptions& options, int seed,
+                at::Device device) {
   Contender one{.options = settings_of(candidate, options.job)};
   one.options.seed += static_cast<std::uint64_t>(seed);
   one.options.out /= fmt::format("{}-seed{}", candidate.folder, one.options.seed);
   make_folder("--out", one.options.out);
-  one.run = std::make_unique<Run>(one.options);
+  one.run = std::make_unique<Run>(one.options, Task(), device);
   one.session = std::make_unique<Session>(world, *one.run);
   if (world.rank() == 0) {
     write_file(one.options.out / kConfigFile, toml_of(resolved_configuration(world, *one.session)));
@@ -72,11 +74,14 @@ void advance(World& world, Contender& one, const CompareOptions& options) {
   one.session->settle();
 }
 
-std::vector<Contender> begin_all(World& world, const CompareOptions& options, int seed) {
+std::vector<Contender> begin_all(World& world, const CompareOptions& options, int seed,
+                                 at::Device device) {
   const std::vector<Candidate> all = with_bound(options.candidates);
   std::vector<Contender> runs;
   runs.reserve(all.size());
-  for (const Candidate& candidate : all) runs.push_back(begin(world, candidate, options, seed));
+  for (const Candidate& candidate : all) {
+    runs.push_back(begin(world, candidate, options, seed, device));
+  }
   if (world.rank() == 0) {
     // Only now: a report refers to its contender, which must not move any more.
     for (Contender& one : runs) {
@@ -97,8 +102,8 @@ int most_epochs(const CompareOptions& options) {
 
 // By candidate, with the bound where with_bound() has it.
 std::vector<Outcome> train_all(World& world, const CompareOptions& options, int seed,
-                               const std::function<void(int epoch)>& after_epoch) {
-  std::vector<Contender> runs = begin_all(world, options, seed);
+                               at::Device device, const std::function<void(int epoch)>& after_epoch) {
+  std::vector<Contender> runs = begin_all(world, options, seed, device);
   const int epochs = most_epochs(options);
   for (int epoch = 0; epoch < epochs; ++epoch) {
     for (std::size_t i = 0; i < runs.size(); ++i) {
@@ -139,11 +144,12 @@ void validate(const CompareOptions& options) {
 void compare_runs(World& world, const CompareOptions& options, bool quiet, const OnRows& on_rows) {
   const std::vector<Candidate> all = with_bound(options.candidates);
   const int epochs = most_epochs(options);
+  const at::Device device = rank_device(world, options.job.device).device;
   std::vector<Outcomes> outcomes;
   for (const Candidate& one : all) outcomes.push_back({one.label, {}});
   Pace pace{.turns = options.seeds * epochs};
   for (int seed = 0; seed < options.seeds; ++seed) {
-    const std::vector<Outcome> runs = train_all(world, options, seed, [&](int epoch) {
+    const std::vector<Outcome> runs = train_all(world, options, seed, device, [&](int epoch) {
       ++pace.done;
       if (quiet || world.rank() != 0) return;
       fmt::print("seed {} of {}: epoch {} of {} done by all {}, {} left\n", seed + 1, options.seeds,

@@ -12,6 +12,8 @@
 #include "cli/table.h"
 #include "daso/base/cpu.h"
 #include "daso/base/error.h"
+#include "daso/base/gpus.h"
+#include "daso/base/module.h"
 #include "daso/base/text.h"
 #include "daso/comm/network.h"
 #include "daso/launch/ranks.h"
@@ -91,12 +93,57 @@ Part memory_part() {
                              {"available", gibibytes(memory.available_bytes)}})};
 }
 
+std::string text_of_peers(const std::vector<std::pair<int, int>>& peers, std::size_t gpus) {
+  if (peers.empty()) return "none";
+  if (peers.size() == gpus * (gpus - 1) / 2) return "between all";
+  std::vector<std::string> pairs;
+  for (const auto& [first, second] : peers) pairs.push_back(fmt::format("{}-{}", first, second));
+  return join(pairs, ", ");
+}
+
 Part gpus_part() {
-  const Gpus gpus = these_gpus();
+  const GpuDriver& driver = gpu_driver();
+  const GpuUse use = use_of_gpus();
   Rows rows;
-  for (const std::string& model : gpus.models) rows.emplace_back("GPU", model);
-  rows.emplace_back("NVIDIA", gpus.note);
-  return {"gpus", {{"models", gpus.models}, {"note", gpus.note}}, section("GPUs", rows)};
+  ordered_json object = {{"usable", use.problem.empty()}, {"problem", use.problem}};
+  object["devices"] = ordered_json::array();
+  for (const Gpu& gpu : driver.gpus) {
+    const std::string capability = fmt::format("{}.{}", gpu.major, gpu.minor);
+    const bool built = built_for(use.architectures, gpu);
+    const bool left_out = use.problem.empty() && !built;
+    rows.emplace_back(fmt::format("GPU {}", rows.size()),
+                      fmt::format("{}, compute capability {}, {}, PCI {}{}", gpu.name, capability,
+                                  gibibytes(gpu.memory_bytes), gpu.bus,
+                                  left_out ? "; not used: the module was not built for it" : ""));
+    object["devices"].push_back({{"name", gpu.name},
+                                 {"compute_capability", capability},
+                                 {"memory_bytes", gpu.memory_bytes},
+                                 {"pci", gpu.bus},
+                                 {"usable", use.problem.empty() && built}});
+  }
+  object["peers"] = ordered_json::array();
+  if (driver.gpus.size() > 1) {
+    const std::vector<std::pair<int, int>> peers = gpu_peers();
+    object["peers"] = peers;
+    rows.emplace_back("peer access", text_of_peers(peers, driver.gpus.size()));
+  }
+  object["driver"] = nullptr;
+  if (driver.there) {
+    const std::string cuda = cuda_version_text(driver.cuda);
+    object["driver"] = {{"release", driver.release}, {"cuda", cuda}};
+    rows.emplace_back(
+        "driver",
+        fmt::format("{}, for CUDA {}", driver.release.empty() ? "there" : driver.release, cuda));
+  }
+  const bool built = module_is_built("cuda");
+  object["module"] = {{"there", built}};
+  if (use.module.empty()) rows.emplace_back("CUDA module", built ? "built" : "not built");
+  for (const auto& [name, text] : use.module) {
+    object["module"][name] = text;
+    rows.emplace_back(name == "built" ? "CUDA module" : name, text);
+  }
+  rows.emplace_back("used", use.problem.empty() ? "yes" : fmt::format("no: {}", use.problem));
+  return {"gpus", object, section("GPUs", rows)};
 }
 
 Part network_part() {

@@ -16,7 +16,9 @@
 #include "daso/base/paths.h"
 #include "daso/data/loader.h"
 #include "daso/launch/ranks.h"
+#include "daso/nets/network.h"
 #include "daso/run/loss.h"
+#include "daso/run/rank_device.h"
 #include "daso/run/saved_model.h"
 
 namespace daso::cli {
@@ -34,6 +36,7 @@ struct EvalOptions {
   Choice choice;
   bool skip_bad_images = false;
   int loader_threads = 1;
+  DeviceChoice device;
   bool json = false;
 };
 
@@ -128,17 +131,21 @@ void print_text(const EvalOptions& options, const SavedModel& saved, const Score
 }
 
 int evaluate_on(World& world, const EvalOptions& options) {
+  const at::Device device = rank_device(world, options.device).device;
   const SavedModel saved = load_saved(options.run, options.choice);
   const auto network = network_of(saved);
+  network->to(device);
   const Datasets data = open_data(options.data, {.skip_bad_images = options.skip_bad_images});
   check_fit(options.run, saved.input, options.data, *data.test);
   EvaluationLoader own_part(data.test, {.batch_size = kEvalBatch,
                                         .rank = world.rank(),
                                         .ranks = world.size(),
                                         .threads = options.loader_threads,
-                                        .normalisation = saved.input.normalisation});
+                                        .normalisation = saved.input.normalisation,
+                                        .pinned = !device.is_cpu(),
+                                        .raw = !device.is_cpu()});
   const int classes = saved.input.shape.kind == InputKind::kText ? 0 : saved.input.classes;
-  const Score score = evaluate(*network, own_part, world.everyone(), world, classes);
+  const Score score = evaluate(*network, device, own_part, world.everyone(), world, classes);
   require_finite(score, saved, options);
   const std::optional<std::int64_t> bad_images = bad_images_of(world, options, *data.test);
   if (world.rank() != 0) return kExitOk;
@@ -164,6 +171,10 @@ Command add_eval(CLI::App& parent) {
       .count("--loader-threads", "That prepare a rank's batches, up to 1024",
              options->loader_threads, 1, kMostThreads)
       ->default_str(std::to_string(options->loader_threads));
+  app->add_option_function<std::string>(
+         "--device", [options](const std::string& text) { options->device = parse_device(text); },
+         "cpu, cuda, cuda:N, auto")
+      ->default_str("auto");
   app->add_flag("--json", options->json, "Print one JSON object");
   add_launch_flags(*app, options->launch, kEvalShape);
   add_world_flags(*app, options->launch);

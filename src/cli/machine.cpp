@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/machine.h"
 
-#include <dlfcn.h>
 #include <sys/utsname.h>
 #include <torch/version.h>
 
@@ -10,9 +9,11 @@
 #include <sstream>
 
 #include "daso/base/error.h"
+#include "daso/base/gpus.h"
 #include "daso/base/paths.h"
 #include "daso/base/text.h"
 #include "daso/base/version.h"
+#include "daso/tensor/device.h"
 
 namespace daso::cli {
 namespace {
@@ -48,23 +49,6 @@ std::string kernel_name() {
                              : "unknown";
 }
 
-bool driver_loads() {
-  void* driver = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-  if (driver == nullptr) return false;
-  ::dlclose(driver);
-  return true;
-}
-
-// /dev/nvidia0, /dev/nvidia1, ...
-int device_files() {
-  constexpr std::string_view kName = "nvidia";
-  int files = 0;
-  for (const std::string& name : names_in("/dev")) {
-    if (name.starts_with(kName) && parse_integer(name.substr(kName.size()))) ++files;
-  }
-  return files;
-}
-
 }  // namespace
 
 std::vector<std::pair<std::string, std::string>> versions() {
@@ -86,25 +70,21 @@ Memory this_memory() {
   return {.total_bytes = bytes("MemTotal"), .available_bytes = bytes("MemAvailable")};
 }
 
-Gpus these_gpus() {
-  Gpus gpus;
-  const fs::path driver = "/proc/driver/nvidia/gpus";
-  if (is_folder(driver)) {
-    for (const std::string& name : names_in(driver)) {
-      gpus.models.push_back(value_of(read(driver / name / "information"), "Model", ':'));
-    }
+GpuUse use_of_gpus() {
+  GpuUse use;
+  const GpuDriver& driver = gpu_driver();
+  use.problem = driver.problem;
+  if (driver.gpus.empty()) return use;
+  try {
+    const DeviceModule& module = device_module();
+    use.module = module.facts();
+    use.module.emplace(use.module.begin(), "built", module.built);
+    use.architectures = module.architectures;
+    choose_gpu({}, 0, driver, module);
+  } catch (const ConfigError& error) {
+    use.problem = error.what();
   }
-  const int files = device_files();
-  const bool loads = driver_loads();
-  if (gpus.models.empty() && files == 0 && !loads) {
-    gpus.note = "none (no NVIDIA driver here); everything runs on the CPU";
-  } else {
-    gpus.note = fmt::format(
-        "{} device files, driver library libcuda.so.1 {}; not used by this "
-        "version, everything runs on the CPU",
-        files, loads ? "loads" : "does not load");
-  }
-  return gpus;
+  return use;
 }
 
 std::vector<MissingPackage> parse_missing_packages(const std::string& text) {

@@ -18,11 +18,15 @@ struct Memory {
 };
 Memory this_memory();
 
-struct Gpus {
-  std::vector<std::string> models;
-  std::string note;  // what was found, or why there is none
+// What GPUs there are is told by gpu_driver(); this is what the program makes of them.
+struct GpuUse {
+  std::string problem;  // why none can be used; empty: they can
+  // What the CUDA module was built with and for, and what it brings. Empty where it is not there or
+  // was not loaded: where there is no GPU it is not.
+  std::vector<std::pair<std::string, std::string>> module;
+  std::string architectures;  // that it was built for
 };
-Gpus these_gpus();
+GpuUse use_of_gpus();
 
 // A Debian package that was not there when the program was built.
 struct MissingPackage {

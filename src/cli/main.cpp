@@ -42,7 +42,7 @@ std::vector<Command> add_commands(CLI::App& app) {
       "  ./daso lint [--all]          look at the changed files, or at all\n"
       "Exit codes: 0 all went well, 1 a bug, a failed check or lost output, 2 something to mend,\n"
       "3 a rank was lost, 75 told to stop and can go on. See docs/errors.md.");
-  CLI::App* bench = app.add_subcommand("bench", "Measure: comm, overlap, merge, step, loader");
+  CLI::App* bench = app.add_subcommand("bench", "Measure: comm, overlap, merge, step, train, loader");
   bench->require_subcommand(0, 1);
   bench->footer("docs/measuring.md defines every number.");
   CLI::App* make = app.add_subcommand("make", "Write data to try things on: images, text");
@@ -65,6 +65,7 @@ std::vector<Command> add_commands(CLI::App& app) {
           daso::cli::add_bench_overlap(*bench),
           daso::cli::add_bench_merge(*bench),
           daso::cli::add_bench_step(*bench),
+          daso::cli::add_bench_train(*bench),
           daso::cli::add_bench_loader(*bench),
           daso::cli::add_verify(app)};
 }

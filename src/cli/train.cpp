@@ -12,6 +12,7 @@
 #include "daso/base/paths.h"
 #include "daso/comm/place.h"
 #include "daso/run/interrupt.h"
+#include "daso/run/rank_device.h"
 #include "daso/tensor/bf16.h"
 
 namespace daso::cli {
@@ -33,8 +34,9 @@ struct TrainCommand {
 int train(World& world, TrainCommand command, Interrupt& interrupt) {
   command.options.out = agreed_folder(world, command.options.out);
   make_folder("--out", command.options.out);
-  Run run(command.options);
-  return daso::train(world, run, {.json = command.json, .interrupt = &interrupt});
+  const DeviceFound found = rank_device(world, command.options.device);
+  Run run(command.options, {}, found.device);
+  return daso::train(world, run, {.json = command.json, .interrupt = &interrupt, .note = found.note});
 }
 
 bool counted_elsewhere(const LaunchFlags& launch) {

@@ -235,6 +235,9 @@ Command add_verify(CLI::App& parent) {
   add_setting(*app, *run, setting("wire"))
       ->description(setting("wire").help + "; all but fp32: sharded, to a bound")
       ->default_str("fp32");
+  add("--device", "NAME", "Of training cases: cpu, cuda, cuda:N, auto",
+      [=](const std::string& text) { flags->device = parse_device(text); })
+      ->default_str("cpu");
   app->add_flag("--json", flags->json, "Print one JSON object");
   add("--job-case", "I", "", [=](const std::string& text) {
     flags->job_case = parse_count("--job-case", text, 0);
