@@ -16,13 +16,13 @@ namespace {
 
 using nlohmann::json;
 
-struct Result {
+struct Answer {
   int code = 0;
   std::string output;
   std::string error;
 };
 
-Result schedule(std::vector<std::string> arguments) {
+Answer schedule(std::vector<std::string> arguments) {
   arguments.insert(arguments.begin(), {DASO_PROGRAM, "schedule"});
   Process process(arguments);
   const int code = process.wait(Seconds(60)).code;
@@ -31,7 +31,7 @@ Result schedule(std::vector<std::string> arguments) {
 
 json report(std::vector<std::string> arguments) {
   arguments.emplace_back("--json");
-  const Result result = schedule(std::move(arguments));
+  const Answer result = schedule(std::move(arguments));
   EXPECT_EQ(result.code, 0) << result.error;
   return json::parse(result.output);
 }
@@ -194,13 +194,13 @@ TEST(ScheduleCommand, RisksAreNamed) {
   const std::vector<std::string> arguments = {"--schedule", "fixed", "--nodes", "16",
                                               "--skip",     "4",     "--wait",  "2"};
   EXPECT_EQ(report(arguments).at("warnings").size(), 2U);
-  const Result table = schedule(arguments);
+  const Answer table = schedule(arguments);
   EXPECT_EQ(table.code, 0);
   EXPECT_NE(table.error.find("daso: warning: a wait of 2 on 16 nodes"), std::string::npos);
 }
 
 TEST(ScheduleCommand, TableGathersEqualRounds) {
-  const Result table =
+  const Answer table =
       schedule({"--schedule", "fixed", "--epochs", "2", "--batches", "10", "--nodes", "4"});
   EXPECT_EQ(table.code, 0);
   EXPECT_NE(table.output.find("10:4 x3\n"), std::string::npos) << table.output;
@@ -245,7 +245,7 @@ TEST(ScheduleCommand, MistakesEndWithTwo) {
       {{"--epochs", "1000000", "--batches", "1000000"}, "the limit is 100000000 steps"},
   };
   for (const auto& [arguments, said] : mistakes) {
-    const Result result = schedule(arguments);
+    const Answer result = schedule(arguments);
     EXPECT_EQ(result.code, 2) << result.error;
     EXPECT_EQ(result.output, "");
     EXPECT_NE(result.error.find(said), std::string::npos) << said << "\n" << result.error;

@@ -17,7 +17,7 @@ namespace daso {
 namespace {
 
 // 11 images of two channels: index and 7.
-class Ramp : public ImageDataset {
+class SlowRamp : public ImageDataset {
  public:
   std::int64_t size() const override { return 11; }
   InputShape shape() const override { return {.channels = 2, .height = 1, .width = 2}; }
@@ -52,7 +52,7 @@ void follow(EvaluationLoader& loader, int batch_size, Labels& seen) {
 
 TEST(EvaluationLoader, HasEveryExampleOnExactlyOneRankEveryTime) {
   const Labels all = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10};
-  const auto data = std::make_shared<Ramp>();
+  const auto data = std::make_shared<SlowRamp>();
   for (int ranks = 1; ranks <= 13; ++ranks) {
     for (const int batch_size : {1, 2, 3, 20}) {
       std::vector<Labels> seen(2);  // twice
@@ -69,7 +69,7 @@ TEST(EvaluationLoader, HasEveryExampleOnExactlyOneRankEveryTime) {
 }
 
 TEST(EvaluationLoader, BeginsAgainInTheMiddle) {
-  EvaluationLoader loader(std::make_shared<Ramp>(), {.batch_size = 2, .threads = 3});
+  EvaluationLoader loader(std::make_shared<SlowRamp>(), {.batch_size = 2, .threads = 3});
   for (int taken = 0; taken < 6; ++taken) {
     loader.start();
     for (int i = 0; i < taken; ++i) {
@@ -80,7 +80,7 @@ TEST(EvaluationLoader, BeginsAgainInTheMiddle) {
 
 TEST(EvaluationLoader, Normalises) {
   EvaluationLoader loader(
-      std::make_shared<Ramp>(),
+      std::make_shared<SlowRamp>(),
       {.batch_size = 11, .normalisation = {.mean = {1, 7}, .deviation = {2, 3}}});
   loader.start();
   const Batch batch = loader.next();
@@ -89,7 +89,7 @@ TEST(EvaluationLoader, Normalises) {
 }
 
 TEST(EvaluationLoader, PassesOnWhatReadingThrew) {
-  const auto data = std::make_shared<Ramp>();
+  const auto data = std::make_shared<SlowRamp>();
   data->broken = 7;
   EvaluationLoader loader(data, {.batch_size = 4});
   loader.start();
@@ -99,9 +99,9 @@ TEST(EvaluationLoader, PassesOnWhatReadingThrew) {
 
 TEST(EvaluationLoader, LeavesAReadThatHangsToItself) {
   const auto gate = std::make_shared<test::Gate>();
-  auto data = std::make_shared<Ramp>();
+  auto data = std::make_shared<SlowRamp>();
   data->gate = gate;
-  const std::weak_ptr<Ramp> in_use = data;
+  const std::weak_ptr<SlowRamp> in_use = data;
   auto loader = std::make_unique<EvaluationLoader>(
       std::move(data), EvaluationOptions{.batch_size = 4, .limit = Seconds(0.05)});
   loader->start();
@@ -114,7 +114,7 @@ TEST(EvaluationLoader, LeavesAReadThatHangsToItself) {
 }
 
 TEST(EvaluationLoader, RefusesOptionsThatDoNotFit) {
-  const auto data = std::make_shared<Ramp>();
+  const auto data = std::make_shared<SlowRamp>();
   const auto make = [&](const EvaluationOptions& options) { EvaluationLoader(data, options); };
   EXPECT_THROW(make({.batch_size = 0}), ConfigError);
   EXPECT_THROW(make({.threads = 0}), ConfigError);

@@ -36,7 +36,7 @@ bool says(const std::string& message, const std::string& part) {
   return there;
 }
 
-void expect_good(const Datasets& data) {
+void expect_good_digits(const Datasets& data) {
   EXPECT_EQ(data.train->size(), 6);
   EXPECT_EQ(data.test->size(), 3);
   EXPECT_EQ(data.train->shape(), (InputShape{.channels = 1, .height = 4, .width = 5}));
@@ -51,20 +51,20 @@ void expect_good(const Datasets& data) {
   EXPECT_EQ(image[19], 19 / 255.0F);
 }
 
-TEST_F(Idx, IsReadAsItWasWritten) { expect_good(open()); }
+TEST_F(Idx, IsReadAsItWasWritten) { expect_good_digits(open()); }
 
 TEST_F(Idx, MayBePacked) {
   std::filesystem::remove_all(folder_);
   std::filesystem::create_directories(folder_);
   test::write_idx_folder(folder_, ".gz");
-  expect_good(open());
+  expect_good_digits(open());
   // As two streams in a row, which gzip allows.
   const Bytes whole = idx({3}, {2, 1, 0});
   Bytes packed = gzip({whole.begin(), whole.begin() + 5});
   const Bytes rest = gzip({whole.begin() + 5, whole.end()});
   packed.insert(packed.end(), rest.begin(), rest.end());
   write_file(folder_ / "t10k-labels-idx1-ubyte.gz", packed);
-  expect_good(open());
+  expect_good_digits(open());
 }
 
 TEST_F(Idx, MayHaveADotInItsNames) {
@@ -72,7 +72,7 @@ TEST_F(Idx, MayHaveADotInItsNames) {
     std::filesystem::rename(folder_ / (name + std::string("-idx3-ubyte")),
                             folder_ / (name + std::string(".idx3-ubyte")));
   }
-  expect_good(open());
+  expect_good_digits(open());
 }
 
 TEST_F(Idx, MayHaveChannels) {

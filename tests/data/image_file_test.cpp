@@ -21,6 +21,7 @@ using test::Bytes;
 using test::decoded;
 using test::gradient;
 using test::image_of;
+using test::rough;
 using test::read_file;
 using test::refusal;
 using test::write_file;
@@ -128,13 +129,6 @@ TEST_F(ImageFiles, JpegIsShrunkWhileItIsDecoded) {
       }
     }
   }
-}
-
-// Rough, so that every pixel depends on its place, and smoothing of colours shows.
-RawImage rough(int width, int height) {
-  RandomStream random{5};
-  return image_of(width, height,
-                  [&](int, int, int) { return static_cast<int>(random.below(256)); });
 }
 
 TEST_F(ImageFiles, PartOfAJpegIsThatOfTheWhole) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "data/image_files.h"
 
+#include "daso/base/random.h"
+
 #include <fmt/format.h>
 
 namespace daso::test {
@@ -17,6 +19,12 @@ RawImage image_of(int width, int height, const Value& value, int channels) {
     }
   }
   return image;
+}
+
+RawImage rough(int width, int height) {
+  RandomStream random{5};
+  return image_of(width, height,
+                  [&](int, int, int) { return static_cast<int>(random.below(256)); });
 }
 
 RawImage gradient(int width, int height) {

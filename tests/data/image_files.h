@@ -17,6 +17,9 @@ RawImage image_of(int width, int height, const Value& value, int channels = 3);
 // 0 at the left, rising to the right in red; from top to bottom in green; blue is 100.
 RawImage gradient(int width, int height);
 
+// Random, so that every pixel depends on its place, and smoothing of colours shows.
+RawImage rough(int width, int height);
+
 // The whole image of a file.
 Picture decoded(const std::filesystem::path& path, int shrink = 1);
 

@@ -17,6 +17,7 @@ namespace {
 
 using test::gradient;
 using test::image_of;
+using test::rough;
 
 Picture picture_of(const RawImage& image) {
   return {.part = {.width = image.width, .height = image.height}, .values = image.values};
@@ -48,12 +49,6 @@ double direct(const RawImage& image, const ImageCut& cut, int size, int x, int y
     }
   }
   return sum / weights / 255;
-}
-
-RawImage rough(int width, int height) {
-  RandomStream random{9};
-  return image_of(width, height,
-                  [&](int, int, int) { return static_cast<int>(random.below(256)); });
 }
 
 TEST(Resample, IsTheWeightedMeanOfTheDefinition) {

@@ -22,7 +22,7 @@ using test::kAllWires;
 // Some magnitudes that all wires carry, also after a sum of a few.
 constexpr float kLargest = 0x1p13F;
 
-Bytes encoded(Wire wire, const Floats& values, const Floats& anchor, const Draws& draws = {}) {
+Bytes sent_by(Wire wire, const Floats& values, const Floats& anchor, const Draws& draws = {}) {
   Bytes bytes(encoded_bytes(wire, values.size()));
   EXPECT_TRUE(encode(wire, values, anchor, bytes, draws));
   return bytes;
@@ -53,7 +53,7 @@ struct Nodes {
     sent.clear();
     for (std::size_t n = 0; n < parameters.size(); ++n) {
       const Draws draws{draw_key(kSeed, number, static_cast<std::int64_t>(n))};
-      sent.push_back(encoded(wire, parameters[n], anchor, draws));
+      sent.push_back(sent_by(wire, parameters[n], anchor, draws));
     }
     std::vector<Difference> differences;
     for (std::size_t n = 0; n < sent.size(); ++n) differences.push_back({sent[n], weights[n]});
@@ -115,7 +115,7 @@ TEST_P(EveryVersion, AveragesAsDefined) {
           const float product = weight * q[i];
           sum[i] = n == 0 ? product : sum[i] + product;
         }
-        sent.push_back(encoded(wire(), difference, Floats(elements)));
+        sent.push_back(sent_by(wire(), difference, Floats(elements)));
         differences.push_back({{}, weight});
       }
       for (std::size_t n = 0; n < nodes; ++n) differences[n].encoded = sent[n];
@@ -149,8 +149,8 @@ TEST_P(EveryVersion, MergesAsDefined) {
       paper[i] = (6.0F * start[i] + 5.0F * estimate) / 11.0F;  // staleness 3, 5 peers
       moved[i] = anchor[i] + q_mean[i];
     }
-    const Bytes own_bytes = encoded(wire(), own, Floats(elements));
-    const Bytes back = encoded(wire(), mean, Floats(elements));
+    const Bytes own_bytes = sent_by(wire(), own, Floats(elements));
+    const Bytes back = sent_by(wire(), mean, Floats(elements));
     Floats x = start;
     Floats a = anchor;
     merge_corrected({wire(), own_bytes, back, x, a}, kernels());
@@ -184,8 +184,8 @@ TEST_P(EveryVersion, MeasuresTheDistanceAsDefined) {
       }
       squares += std::accumulate(sums.begin(), sums.end(), 0.0);
     }
-    EXPECT_EQ(distance(wire(), encoded(wire(), own, Floats(elements)),
-                       encoded(wire(), mean, Floats(elements)), kernels()),
+    EXPECT_EQ(distance(wire(), sent_by(wire(), own, Floats(elements)),
+                       sent_by(wire(), mean, Floats(elements)), kernels()),
               std::sqrt(squares / static_cast<double>(elements)));
   }
   EXPECT_EQ(distance(wire(), {}, {}, kernels()), 0);
@@ -195,8 +195,8 @@ TEST_P(EveryVersion, MeasuresTheDistanceAsDefined) {
 TEST(Distance, IsTheRootOfTheMeanSquare) {
   Floats mean(512, 3);
   for (std::size_t i = 0; i < mean.size(); i += 2) mean[i] = -4;
-  const Bytes own = encoded(Wire::kFp32, Floats(512), Floats(512));
-  const Bytes back = encoded(Wire::kFp32, mean, Floats(512));
+  const Bytes own = sent_by(Wire::kFp32, Floats(512), Floats(512));
+  const Bytes back = sent_by(Wire::kFp32, mean, Floats(512));
   EXPECT_DOUBLE_EQ(distance(Wire::kFp32, own, back), std::sqrt(12.5));
   EXPECT_EQ(distance(Wire::kFp32, back, back), 0);
 }
@@ -205,7 +205,7 @@ TEST_P(EveryVersion, AMeanThatLeavesTheRangeIsRefused) {
   const float large = wire() == Wire::kFp16 ? 65504.0F : 0x1.fep127F;
   Floats values(3 * kBlockElements);
   values.at(600) = large;
-  const Bytes sent = encoded(wire(), values, Floats(values.size()));
+  const Bytes sent = sent_by(wire(), values, Floats(values.size()));
   const std::vector<Difference> differences = {{sent, 1}, {sent, 1}};
   Floats residual(values.size());
   Bytes back(sent.size());

@@ -25,7 +25,7 @@ int levels_of(Wire wire) {
   return bits == 1 ? 1 : (1 << (bits - 1)) - 1;
 }
 
-Bytes encoded(Wire wire, const Floats& values, const Draws& draws,
+Bytes drawn(Wire wire, const Floats& values, const Draws& draws,
               InstructionSet set = best_instruction_set()) {
   Bytes bytes(encoded_bytes(wire, values.size()));
   EXPECT_TRUE(encode(wire, values, Floats(values.size()), bytes, draws, cpu_kernels(set)));
@@ -34,7 +34,7 @@ Bytes encoded(Wire wire, const Floats& values, const Draws& draws,
 
 Floats rounded(Wire wire, const Floats& values, const Draws& draws) {
   Floats back(values.size());
-  decode(wire, encoded(wire, values, draws), back);
+  decode(wire, drawn(wire, values, draws), back);
   return back;
 }
 
@@ -76,7 +76,7 @@ TEST(Qsgd, BlocksHaveTheBytesOfTheirDefinition) {
       for (const int one : expected) bytes.push_back(static_cast<std::byte>(one));
     }
     for (const InstructionSet set : supported_instruction_sets()) {
-      EXPECT_EQ(encoded(wire, block, draws_of(3), set), bytes) << name_of(wire);
+      EXPECT_EQ(drawn(wire, block, draws_of(3), set), bytes) << name_of(wire);
     }
   };
   expect_bytes(Wire::kQsgd1, 0.5F, {1, -1, -1, 1, 1, 1, -1, 1}, {0xb9});
@@ -219,7 +219,7 @@ TEST(Qsgd, BytesAreThoseOfTheSecondProgram) {
     for (const int byte : one.at("encoded")) expected.push_back(static_cast<std::byte>(byte));
     const Draws draws{key, one.at("first_block").get<std::uint64_t>()};
     for (const InstructionSet set : supported_instruction_sets()) {
-      EXPECT_EQ(encoded(*wire, values, draws, set), expected) << one.at("wire");
+      EXPECT_EQ(drawn(*wire, values, draws, set), expected) << one.at("wire");
     }
   }
 }

@@ -31,11 +31,6 @@ std::vector<NetworkOptions> networks(double dropout) {
            .dropout = dropout}};
 }
 
-std::shared_ptr<Network> seeded(const NetworkOptions& options) {
-  at::manual_seed(11);
-  return make_network(options);
-}
-
 at::Tensor input_for(const NetworkOptions& options) {
   const at::Tensor input = test::examples_for(options, /*batch=*/1).inputs;
   return options.text ? input : input.to(at::kFloat);
@@ -80,7 +75,7 @@ TEST(Dropout, GivesGradientsTheSameFactorsInEveryPrecision) {
 TEST(Dropout, DependsOnSeedRankStepAndPartAlone) {
   for (const NetworkOptions& options : networks(0.5)) {
     SCOPED_TRACE(options.name);
-    const auto network = seeded(options);
+    const auto network = test::seeded(options);
     const at::Tensor input = input_for(options);
     const auto scores = [&](const DropoutPass& pass) {
       draw_dropout(*network, pass);
@@ -104,8 +99,8 @@ TEST(Dropout, IsOfTrainingAlone) {
   for (std::size_t i = 0; i < 2; ++i) {
     const NetworkOptions options = networks(0.5)[i];
     SCOPED_TRACE(options.name);
-    const auto plain = seeded(networks(0)[i]);
-    const auto network = seeded(options);
+    const auto plain = test::seeded(networks(0)[i]);
+    const auto network = test::seeded(options);
     const at::Tensor input = input_for(options);
     EXPECT_FALSE(at::equal(network->forward(input), plain->forward(input)));
     network->eval();
@@ -139,7 +134,7 @@ TEST(Dropout, IsOnBothThatABlockAdds) {
 TEST(Dropout, IsOnTheSumOfTheEmbeddings) {
   for (const double chance : {0.0, 0.25}) {
     for (const NetworkOptions& options : networks(chance)) {
-      const auto network = seeded(options);
+      const auto network = test::seeded(options);
       network->forward(input_for(options)).square().sum().backward();
       const char* name = options.text ? "position_embedding" : "encoder.pos_embedding";
       const at::Tensor gradient = network->named_parameters()[name].grad();

@@ -34,6 +34,11 @@ NetworkOptions options_of(const nlohmann::json& expected) {
   return options;
 }
 
+std::shared_ptr<Network> seeded(const NetworkOptions& options) {
+  at::manual_seed(11);
+  return make_network(options);
+}
+
 void fill(Network& network) {
   const at::NoGradGuard no_grad;
   const Named parameters = network.named_parameters();

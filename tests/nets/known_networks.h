@@ -12,6 +12,9 @@ namespace daso::test {
 // Of a case that it wrote.
 NetworkOptions options_of(const nlohmann::json& expected);
 
+// With random parameters, the same each time.
+std::shared_ptr<Network> seeded(const NetworkOptions& options);
+
 // Parameters and buffers, by their place in the order of names.
 void fill(Network& network);
 

@@ -27,11 +27,6 @@ std::vector<NetworkOptions> smallest_networks() {
           {.name = "vit-tiny", .channels = 1, .height = 8, .width = 8, .classes = 5}};
 }
 
-std::shared_ptr<Network> seeded(const NetworkOptions& options) {
-  at::manual_seed(11);
-  return make_network(options);
-}
-
 at::Tensor images_for(const NetworkOptions& options, std::int64_t batch) {
   return at::randn({batch, options.channels, options.height, options.width});
 }
@@ -165,7 +160,7 @@ TEST(Network, ComputesWhatPythonComputes) {
 
 TEST(Network, DrawsConvolutionsByFanOut) {
   for (const char* name : {"resnet18", "resnet20", "cnn"}) {
-    const auto network = seeded({.name = name, .height = 64, .width = 64});
+    const auto network = test::seeded({.name = name, .height = 64, .width = 64});
     for (const auto& item : network->named_parameters()) {
       const at::Tensor& tensor = item.value();
       if (tensor.dim() != 4) continue;
@@ -178,9 +173,9 @@ TEST(Network, DrawsConvolutionsByFanOut) {
 }
 
 TEST(Network, StartsResidualBlocksAsTheIdentity) {
-  const auto basic = seeded({.name = "resnet18"})->named_parameters();
-  const auto bottleneck = seeded({.name = "resnet50"})->named_parameters();
-  const auto small = seeded({.name = "resnet20"})->named_parameters();
+  const auto basic = test::seeded({.name = "resnet18"})->named_parameters();
+  const auto bottleneck = test::seeded({.name = "resnet50"})->named_parameters();
+  const auto small = test::seeded({.name = "resnet20"})->named_parameters();
   for (int block = 0; block < 2; ++block) {
     const std::string prefix = fmt::format("layer4.{}.", block);
     EXPECT_EQ(basic[prefix + "bn1.weight"].min().item<float>(), 1);
@@ -195,8 +190,8 @@ TEST(Network, StartsResidualBlocksAsTheIdentity) {
 
 TEST(Network, ComesFromTheSeedAlone) {
   for (const NetworkOptions& options : smallest_networks()) {
-    const FlatModel one(seeded(options));
-    const FlatModel other(seeded(options));
+    const FlatModel one(test::seeded(options));
+    const FlatModel other(test::seeded(options));
     EXPECT_TRUE(at::equal(one.parameters(), other.parameters())) << options.name;
   }
 }
@@ -205,8 +200,8 @@ TEST(Network, ComesFromTheSeedAlone) {
 
 TEST(Network, GivesTheSameBitsAgain) {
   for (const NetworkOptions& options : smallest_networks()) {
-    const auto one = seeded(options);
-    const auto other = seeded(options);
+    const auto one = test::seeded(options);
+    const auto other = test::seeded(options);
     const at::Tensor images = images_for(options, /*batch=*/4);
     EXPECT_TRUE(at::equal(one->forward(images), other->forward(images))) << options.name;
     one->eval();
@@ -216,7 +211,7 @@ TEST(Network, GivesTheSameBitsAgain) {
 
 TEST(Network, TakesItsSmallestInput) {
   for (const NetworkOptions& options : smallest_networks()) {
-    const auto network = seeded(options);
+    const auto network = test::seeded(options);
     const at::Tensor images = images_for(options, /*batch=*/2);
     const at::Tensor scores = network->forward(images);
     EXPECT_EQ(scores.sizes(), (std::vector<std::int64_t>{2, options.classes})) << options.name;
@@ -230,7 +225,7 @@ TEST(Network, TakesImagesThatAreNotSquare) {
   for (NetworkOptions options : smallest_networks()) {
     options.height += 4;  // patches of vit-tiny are 4x4
     options.width += 20;
-    const at::Tensor scores = seeded(options)->forward(images_for(options, /*batch=*/2));
+    const at::Tensor scores = test::seeded(options)->forward(images_for(options, /*batch=*/2));
     EXPECT_EQ(scores.sizes(), (std::vector<std::int64_t>{2, options.classes})) << options.name;
   }
 }
@@ -238,8 +233,8 @@ TEST(Network, TakesImagesThatAreNotSquare) {
 TEST(Network, IsTheSameOnFlatTensors) {
   for (const NetworkOptions& options : smallest_networks()) {
     SCOPED_TRACE(options.name);
-    const auto plain = seeded(options);
-    const auto network = seeded(options);
+    const auto plain = test::seeded(options);
+    const auto network = test::seeded(options);
     FlatModel flat(network);
     const at::Tensor images = images_for(options, /*batch=*/4);
     const at::Tensor expected = plain->forward(images);
@@ -298,7 +293,7 @@ TEST(Network, RefusesDataOfAnotherKind) {
 
 TEST(Transformer, SeesOnlyWhatCameBefore) {
   const NetworkOptions options{.name = "transformer", .text = true, .width = 8, .classes = 5};
-  const auto network = seeded(options);
+  const auto network = test::seeded(options);
   const at::Tensor text = at::tensor({0, 1, 2, 3, 4, 3, 2, 1}, at::kLong).unsqueeze(0);
   at::Tensor other = text.clone();
   other[0][5] = 0;
@@ -311,7 +306,7 @@ TEST(Transformer, SeesOnlyWhatCameBefore) {
 
 TEST(Transformer, UsesOneEmbeddingAtBothEnds) {
   const NetworkOptions options{.name = "transformer", .text = true, .width = 4, .classes = 6};
-  const auto network = seeded(options);
+  const auto network = test::seeded(options);
   const FlatModel flat(network);
   std::int64_t with_tokens = 0;
   for (const FlatSpan& span : flat.parameter_spans()) {
@@ -341,7 +336,7 @@ TEST(Network, OfOnePixelIsRefusedForASingleExample) {
     return false;
   };
   for (const NetworkOptions& options : smallest_networks()) {
-    const auto network = seeded(options);
+    const auto network = test::seeded(options);
     network->train();
     bool fails = false;
     try {

@@ -19,7 +19,7 @@ namespace daso {
 namespace {
 
 // A matrix w of norm 5, and a vector.
-Bag bag() {
+Bag bag_of_layers() {
   Bag made(Shapes{{"w", {2, 2}}, {"b", {2}}});
   const at::NoGradGuard no_grad;
   made.tensors.at("w").copy_(at::tensor({3.0F, 4.0F, 0.0F, 0.0F}).view({2, 2}));
@@ -34,7 +34,7 @@ Floats floats_of(const Bag& from, const char* name) {
 
 // |w| = 5 and |g| = 10, so a trust of 1/2 gives a ratio of 1/4.
 TEST(Lars, TakesTheRatioOfNormsForMatricesAlone) {
-  const Bag made = bag();
+  const Bag made = bag_of_layers();
   FlatModel model(made.module);
   made.tensors.at("w").grad().copy_(at::tensor({0.0F, 0.0F, 6.0F, 8.0F}).view({2, 2}));
   made.tensors.at("b").grad().fill_(0.25);
@@ -46,7 +46,7 @@ TEST(Lars, TakesTheRatioOfNormsForMatricesAlone) {
 
 // Decay is part of the norm: 1/2 * 5 / (10 + 1 * 5) = 1/6.
 TEST(Lars, DecayIsPartOfTheNormAndOfTheStep) {
-  const Bag made = bag();
+  const Bag made = bag_of_layers();
   FlatModel model(made.module);
   made.tensors.at("w").grad().copy_(at::tensor({0.0F, 0.0F, 6.0F, 8.0F}).view({2, 2}));
   Lars lars(model, {.weight_decay = 1, .trust = 0.5});
@@ -59,7 +59,7 @@ TEST(Lars, DecayIsPartOfTheNormAndOfTheStep) {
 
 // Without memory of its own u is the sign of the gradient: |u| = 2, and 5 / 2 is the ratio.
 TEST(Lamb, TakesTheRatioOfNormsForMatricesAlone) {
-  const Bag made = bag();
+  const Bag made = bag_of_layers();
   FlatModel model(made.module);
   model.gradients().fill_(0.5);
   Lamb lamb(model, {.beta1 = 0, .beta2 = 0, .epsilon = 1e-12});
@@ -76,7 +76,7 @@ TEST(Layerwise, WhereANormIsZeroTheRateIsTheLearningRate) {
   EXPECT_EQ(rate(0.5, 0, 4), 0.5F);
   EXPECT_EQ(rate(0.5, 3, 0), 0.5F);
   EXPECT_EQ(rate(1, 1, 1e-300), std::numeric_limits<float>::max());
-  const Bag made = bag();
+  const Bag made = bag_of_layers();
   FlatModel model(made.module);
   model.parameters().zero_();
   model.gradients().fill_(1);
@@ -93,7 +93,7 @@ TEST(Layerwise, WhereANormIsZeroTheRateIsTheLearningRate) {
 }
 
 TEST(Layerwise, MomentsHaveTheLayoutOfTheParametersAndPaddingStaysZero) {
-  FlatModel model(bag().module);
+  FlatModel model(bag_of_layers().module);
   model.gradients().slice(0, 0, model.elements()).fill_(0.5);
   Lars lars(model, {.weight_decay = 5e-4, .momentum = 0.9});
   Lamb lamb(model, {.weight_decay = 0.01, .beta1 = 0.5, .beta2 = 0.75});
@@ -112,7 +112,7 @@ TEST(Layerwise, MomentsHaveTheLayoutOfTheParametersAndPaddingStaysZero) {
 
 // As an agreement does: the moments are those of others, in place.
 TEST(Layerwise, StepsFromMomentsThatWereAveraged) {
-  const Bag made = bag();
+  const Bag made = bag_of_layers();
   FlatModel model(made.module);
   Lars lars(model, {.weight_decay = 5e-4, .momentum = 0.5});
   lars.moments()[0].fill_(1);
@@ -163,7 +163,7 @@ TEST(Lamb, EveryInstructionSetGivesTheSameBits) {
 }
 
 TEST(Layerwise, WrongOptionsAreRefused) {
-  FlatModel model(bag().module);
+  FlatModel model(bag_of_layers().module);
   EXPECT_THROW(Lars(model, {.trust = 0}), ConfigError);
   EXPECT_THROW(Lars(model, {.momentum = 1}), ConfigError);
   EXPECT_THROW(Lars(model, {.weight_decay = -1}), ConfigError);

@@ -11,7 +11,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kEndlessRate = std::numeric_limits<double>::infinity();
 
 StepInfo falling(double rate) { return {.last = 9, .rate = rate, .next_rate = rate / 2}; }
 
@@ -75,7 +75,7 @@ TEST(Rate, TinyRateDoesNotOverflow) {
 
 TEST(Rate, RateThatIsNotFiniteIsRefused) {
   const RateOptions options{.skip = 3, .alpha = 1};
-  for (const double rate : {kInfinity, -kInfinity, kInfinity - kInfinity}) {
+  for (const double rate : {kEndlessRate, -kEndlessRate, kEndlessRate - kEndlessRate}) {
     EXPECT_THROW(period(options, {.last = 9, .rate = rate, .next_rate = 1.0}), ConfigError);
     EXPECT_THROW(period(options, {.last = 9, .rate = 1, .next_rate = rate}), ConfigError);
   }

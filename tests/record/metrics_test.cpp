@@ -12,7 +12,7 @@
 namespace daso {
 namespace {
 
-using json = nlohmann::ordered_json;
+using Fields = nlohmann::ordered_json;
 
 Progress whole() {
   return {.info = {.epoch = 2, .step = 40, .batch = 0, .last = 19, .rate = 0.25, .next_rate = 0.5},
@@ -47,7 +47,7 @@ TEST(Metrics, ARecordHasItsNamesInOrder) {
 }
 
 TEST(Metrics, ARecordLeavesOutWhatIsNotThere) {
-  const json record = record_of(Progress{});
+  const Fields record = record_of(Progress{});
   std::set<std::string> expected;
   for (const Metric& metric : kMetrics) {
     if (metric.there.empty()) expected.emplace(metric.name);

@@ -51,7 +51,7 @@ TEST(SavedInput, ComesBackFromAFile) {
   expect_same(through_a_file(named), named);
 }
 
-std::string refusal(const std::vector<std::string>& trained,
+std::string refusal_of_names(const std::vector<std::string>& trained,
                     const std::vector<std::string>& found) {
   ModelInput input = image_input();
   input.class_names = trained;
@@ -64,12 +64,12 @@ std::string refusal(const std::vector<std::string>& trained,
 }
 
 TEST(SavedInput, RefusesOtherClassesByTheFirstThatDiffers) {
-  EXPECT_EQ(refusal({"ant", "bee", "cat"}, {"ant", "bee", "cat"}), "");
-  EXPECT_NE(refusal({"ant", "bee", "cat"}, {"ant", "cat", "dog"})
+  EXPECT_EQ(refusal_of_names({"ant", "bee", "cat"}, {"ant", "bee", "cat"}), "");
+  EXPECT_NE(refusal_of_names({"ant", "bee", "cat"}, {"ant", "cat", "dog"})
                 .find("--data images:DIR has class 'cat' where runs/mine was trained with 'bee'"),
             std::string::npos);
-  EXPECT_EQ(refusal({}, {"ant", "bee"}), "");  // older checkpoints have none
-  EXPECT_EQ(refusal({"ant", "bee"}, {}), "");
+  EXPECT_EQ(refusal_of_names({}, {"ant", "bee"}), "");  // older checkpoints have none
+  EXPECT_EQ(refusal_of_names({"ant", "bee"}, {}), "");
 }
 
 // Files that were written when all inputs were images.
