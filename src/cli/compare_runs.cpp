@@ -13,8 +13,7 @@
 #include "daso/record/report_text.h"
 #include "daso/run/rank_device.h"
 #include "daso/run/session.h"
-#include "daso/run/train.h"
-#include "daso/run/train_report.h"
+#include "daso/run/train_output.h"
 
 namespace daso::cli {
 namespace {
@@ -54,7 +53,7 @@ Contender begin(World& world, const Candidate& candidate, const CompareOptions& 
   one.run = std::make_unique<Run>(one.options, Task(), device);
   one.session = std::make_unique<Session>(world, *one.run);
   if (world.rank() == 0) {
-    write_file(one.options.out / kConfigFile, toml_of(resolved_configuration(world, *one.session)));
+    write_file(one.options.out / kConfigFile, toml_of(resolved_configuration(world, one.session->course())));
   }
   return one;
 }
@@ -85,7 +84,7 @@ std::vector<Contender> begin_all(World& world, const CompareOptions& options, in
   if (world.rank() == 0) {
     // Only now: a report refers to its contender, which must not move any more.
     for (Contender& one : runs) {
-      one.report = std::make_unique<TrainReport>(world, one.options, *one.session, /*quiet=*/true);
+      one.report = std::make_unique<TrainReport>(world, one.session->course(), /*quiet=*/true);
     }
   }
   return runs;

@@ -11,8 +11,8 @@
 #include "daso/base/error.h"
 #include "daso/comm/backend.h"
 #include "daso/comm/gather_text.h"
-#include "daso/comm/message_of.h"
 #include "daso/comm/rendezvous.h"
+#include "daso/comm/with_abandon.h"
 #include "daso/launch/ranks.h"
 #include "daso/run/rank_device.h"
 #include "verify/captured_output.h"
@@ -95,16 +95,11 @@ std::string configuration_of(const VerifyFlags& flags, const GoldenCase& golden)
 Verdict join_and_verify(const WorldOptions& options, const VerifyFlags& flags,
                         const GoldenCase& golden) {
   World world = World::join(options);
-  try {
+  return with_abandon(world, [&] {
     const Verdict verdict = verify_in(world, flags, golden);
     world.leave();
     return verdict;
-  } catch (const PeerError&) {
-    throw;
-  } catch (const std::exception& error) {
-    world.abandon(message_of(error));
-    throw;
-  }
+  });
 }
 
 }  // namespace

@@ -165,8 +165,8 @@ TEST_P(OtherRanks, GoOnAfterOneOfThemWasLost) {
     World next = std::move(*world).next_generation(Seconds(5));
     ASSERT_EQ(next.size(), 2);
     Session rest(next, run);
-    ASSERT_TRUE(rest.resumed());
-    EXPECT_EQ(rest.resumed()->epoch, 1);
+    ASSERT_TRUE(rest.course().resumed());
+    EXPECT_EQ(rest.course().resumed()->epoch, 1);
     EXPECT_EQ(rest.train(kNobodyLooks, {}).epochs, 3);
     next.leave();
   });

@@ -21,9 +21,9 @@
 //   Run         (run.h)          what stays: settings, data, network, optimizer, loss scaler,
 //                                tally, and the place that it has come to
 //   Task        (task.h)         data, module, loss, optimizer of one's own, for a Run
-//   Session     (session.h)      what is made from one world and ends with it: strategy, shares of
-//                                the data, groups of ranks, control, checkpoint writer, trace,
-//                                times
+//   Course      (course.h)       what is made from one world and ends with it: strategy, groups of
+//                                ranks, control, checkpoint writer, trace, times; for any loop
+//   Session     (session.h)      a course, shares of the data, and what computes: our own loop
 //   checkpoint  (checkpoint.h)   a run written down, with what the strategy has to carry over
 //   record      (../record)      what people see of it: progress, summary, traces
 //   train()     (train.h)        all of it in one call, as `daso train` does it

@@ -1,36 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <functional>
-#include <memory>
 #include <optional>
 
-#include "daso/base/disk.h"
 #include "daso/comm/world.h"
 #include "daso/data/evaluation_loader.h"
 #include "daso/data/loader.h"
 #include "daso/record/progress.h"
 #include "daso/record/summary.h"
-#include "daso/run/checkpoint_writer.h"
-#include "daso/run/control.h"
+#include "daso/run/course.h"
 #include "daso/run/device_feed.h"
-#include "daso/run/loss.h"
 #include "daso/run/run.h"
-#include "daso/run/session_record.h"
 #include "daso/run/train_step.h"
-#include "daso/strategy/strategy.h"
 
 namespace daso {
 
-struct Resumption;  // in resume.h
-
-// The signal that asks this rank to save and stop, once there is one. Empty: there never is.
-using InterruptedBy = std::function<std::optional<int>()>;
-
-// A run that is trained by the ranks of one world, each with a session of its own: the loop from
-// data to checkpoint, top to bottom in session.cpp, and all that is made from the world for it (the
-// setup, in session_setup.cpp). World and run are borrowed and outlive it. All ranks call its
-// functions together.
+// A run that is trained by the ranks of one world, each with a session of its own: the course of
+// the run (course.h), the batches for its steps, and what computes with them; top to bottom in
+// session.cpp. World and run are borrowed and outlive it. All ranks call its functions together.
 //
 // It sets nothing of the process for good: LibTorch's number of threads is the settings' while an
 // epoch is trained, and on a device its stream is one of the session's.
@@ -59,60 +46,25 @@ class Session {
   // Leaves the run to the next session, with all that it needs; this one is then over.
   void leave();
 
+  const Course& course() const { return course_; }
   const FlatModel& model() const { return run_.model(); }
-  Settings settings() const;                         // with everything given that counts
-  bool has_saved() const { return has_saved_; }      // it has begun to write a checkpoint
   bool finished() const { return run_.finished(); }  // no step is left
-  std::optional<RunPlace> resumed() const { return resumed_; }   // where it went on; none: it began
-  const std::string& begun_with() const { return begun_with_; }  // what --init gave, on rank 0
 
  private:
-  // The setup.
-  void share_batch_norm();
-  void begin_with(const std::filesystem::path& file);
-  void go_on(const Resumption& from);
-
-  // The loop.
   void train_batches(const OnProgress& on_progress);
-  StepInfo info_at(int epoch, std::int64_t batch) const;
   Batch next_batch(const StepInfo& info);
-  at::Tensor train_batch(const Batch& batch, const StepInfo& info);
+  void train_batch(const Batch& batch, const StepInfo& info);
   void draw_anew(const StepInfo& info, int part);
-  void update(const StepInfo& info);
-  void end_epoch(int epoch, const OnProgress& on_progress);
-  void agree_on_scale();
-  void evaluate_epoch(int epoch);
-  void keep_if_best();
-
-  // Stopping.
-  bool checkpoint_due(const StepInfo& info);
-  Request own_request() const;
-  RunState state();
-  void checkpoint();
+  Score score();
 
   World& world_;
   Run& run_;
   Loader loader_;
   DeviceFeed feed_;
-  const LearningRateOptions rate_;
-  const RunPlan plan_;
-  const std::unique_ptr<Strategy> strategy_;
+  Course course_;
   TrainStep compute_;  // of a batch: its loss and gradients
-  Communicator& team_;  // the ranks that train one model together: they are evaluated together
   EvaluationLoader test_part_;
-  Control control_;
-  CheckpointWriter checkpoints_;
-  Disk best_disk_;  // of the best model
-  SessionRecord record_;
-  LossWatch loss_watch_;
-  InterruptedBy interrupted_;
   std::optional<TrainingDraws> draws_;  // while an epoch is trained, of a module of one's own
-  std::optional<RunPlace> resumed_;
-  std::string begun_with_;  // empty: random numbers
-  RunPlace saved_;          // that of the newest checkpoint; a run's beginning needs none
-  bool has_saved_ = false;  // a checkpoint, or has begun to
-  bool stopping_ = false;
-  Clock::time_point last_checkpoint_ = Clock::now();
 };
 
 }  // namespace daso

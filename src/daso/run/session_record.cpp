@@ -3,6 +3,8 @@
 
 #include <ATen/ATen.h>
 
+#include <cmath>
+
 #include "daso/tensor/device.h"
 
 namespace daso {
@@ -51,7 +53,8 @@ Summary SessionRecord::summary() {
   summary.staleness_mean = tally.staleness.value();
   summary.skipped_steps = tally.skipped_steps;
   summary.train_loss = tally.train_loss;
-  summary.evaluated = run_.place().epoch > 0 || run_.finished();
+  const bool epoch_is_over = run_.place().epoch > 0 || run_.finished();
+  summary.evaluated = epoch_is_over && !std::isnan(tally.score.loss);
   summary.test_loss = tally.score.loss;
   summary.test_accuracy = tally.score.accuracy;
   summary.top5 = tally.score.top5;

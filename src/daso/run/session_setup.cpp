@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a session is made from: data that all ranks agree on, a plan, the groups, and the state that
-// it goes on with.
+// What a session is made from: data that all ranks agree on.
 #include <ATen/ATen.h>
 #include <fmt/ranges.h>
 
@@ -9,11 +8,7 @@
 #include "daso/base/text.h"
 #include "daso/comm/gather_text.h"
 #include "daso/nets/layers.h"
-#include "daso/nets/network.h"
-#include "daso/run/initial_model.h"
-#include "daso/run/resume.h"
 #include "daso/run/session.h"
-#include "daso/run/settings_table.h"
 #include "daso/tensor/lane.h"
 
 namespace daso {
@@ -102,123 +97,21 @@ EvaluationLoader test_part_for(const Communicator& team, const Run& run) {
   return own ? EvaluationLoader(own, options) : EvaluationLoader(run.data().test, options);
 }
 
-// The ranks that train one model together: they are evaluated together.
-Communicator& team_of(World& world, const std::string& strategy) {
-  switch (traits_of(strategy).ties) {
-    case Reach::kRank:
-      return world.group({world.rank()}, fmt::format("rank {}", world.rank()));
-    case Reach::kNode:
-      return world.node_group();
-    case Reach::kWorld:
-      break;
-  }
-  return world.everyone();
-}
-
-// Before anything of it is touched.
-Run& require_free(Run& run) {
-  require(!run.in_session(),
-          "another session has this run, or has ended by an error and not left it: make another "
-          "Run, which goes on from a checkpoint with settings.resume");
-  return run;
-}
-
-int model_ranks(const World& world, const Run& run) {
-  return ranks_of_a_model(run.settings(), world.topology());
-}
-
 }  // namespace
 
 Session::Session(World& world, Run& run)
     : world_(world),
-      run_(require_free(run)),
+      run_(run),
       loader_(loader_for(world, run)),
       feed_(world, run.device()),
-      rate_(rate_options(run.settings(), model_ranks(world, run), loader_.batches())),
-      plan_(run_plan_of(run.settings(), model_ranks(world, run), loader_.batches())),
-      strategy_([&] {
-        const int nodes = world.topology().nodes();
+      course_([&] {
         const TrainingStream stream(run.device());  // under which it will see backward
-        return make_strategy(world, run.model(), run.optimizer(),
-                             strategy_options(run.settings(), plan_, nodes));
+        return Course(world, run, loader_.batches());
       }()),
       compute_(run.settings(), run.task(), run.network(), run.model(), world.timeline(),
                /*tells=*/world.rank() == 0),
-      team_(team_of(world, run.settings().strategy)),
-      test_part_(test_part_for(team_, run)),
-      control_(world),
-      checkpoints_(world, run.settings().out / "checkpoints", run.settings().keep),
-      record_(world, run, *strategy_),  // its trace begins before an exchange is taken up
-      loss_watch_(world.rank(), run.device().is_cpu() ? 0 : LossWatch::kDeviceLag,
-                  [&world](const std::function<bool()>& holds) {
-                    world.wait_until(holds, "computing a step");
-                  }) {
-  const Settings& settings = run.settings();
-  const std::optional<Resumption> resumption = find_resumption(world, run);
-  if (settings.sync_batchnorm) share_batch_norm();
-  if (resumption) {
-    go_on(*resumption);
-  } else if (!settings.init.empty()) {
-    begin_with(settings.init);
-  }
-  run.enter();
-}
+      test_part_(test_part_for(course_.team(), run)) {}
 
-Session::~Session() {
-  if (run_.settings().sync_batchnorm) share_statistics(run_.module(), {});
-}
-
-Settings Session::settings() const { return resolved(run_.settings(), plan_, world_.topology()); }
-
-// Rank 0's file is the one that counts; with `none` every rank has a model of its own.
-void Session::begin_with(const std::filesystem::path& file) {
-  const bool apart = traits_of(run_.settings().strategy).ties == Reach::kRank;
-  if (apart || world_.rank() == 0) {
-    const InitialModel initial = initial_model(run_.model(), file, run_.settings().init_skip);
-    begun_with_ = text_of(initial, file);
-    try {
-      run_.model().load(initial.tensors);
-    } catch (const ConfigError& error) {
-      throw ConfigError(fmt::format(
-          "{}: {}; --init-skip NAME,... leaves out what does not fit, by the beginnings "
-          "of names",
-          begun_with_, error.what()));
-    }
-  }
-  if (!apart) spread_model(world_, run_.model());
-}
-
-// In a group of its own: gradients travel at the same time.
-void Session::share_batch_norm() {
-  Communicator& node = world_.group(world_.topology().ranks_of(world_.node()),
-                                    fmt::format("statistics of {}", world_.node()));
-  const int layers = share_statistics(run_.module(), [this, &node](const at::Tensor& values) {
-    const TimedSpan span(world_.timeline(), Track::kStatistics, "statistics", run_.place().step);
-    node.all_reduce(values, Reduce::kSum).wait(world_.limit());
-  });
-  require(layers > 0, "--sync-batchnorm changes nothing here: model '{}' has no BatchNorm{}",
-          run_.settings().model,
-          run_.task().module ? " of daso/nets/layers.h, which can share its statistics" : "");
-}
-
-void Session::go_on(const Resumption& from) {
-  require_fit(from, run_, plan_, world_);
-  const RunState& state = from.state;
-  try {
-    run_.load(state);
-    if (has_same_strategy(state, run_.settings())) {
-      strategy_->load_state(section(state.own, "strategy."));
-    }
-  } catch (const ConfigError& error) {
-    throw ConfigError(fmt::format(
-        "{} does not fit this run, which has {}: {}; go on with the flags that it was written with",
-        from.from, flags_of_state(run_.settings()), error.what()));
-  }
-  RunPlace place = state.place;
-  place.step = place.epoch * plan_.batches + place.batch;
-  run_.move_to(place);
-  if (from.newest) saved_ = place;
-  resumed_ = place;
-}
+Session::~Session() = default;
 
 }  // namespace daso

@@ -3,7 +3,6 @@
 
 #include <functional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "daso/comm/world.h"
@@ -22,11 +21,6 @@
 namespace daso {
 
 class Interrupt;  // in interrupt.h
-class Session;
-
-// A run as it is, by flags: what --config takes to do it again.
-std::vector<std::pair<std::string, std::string>> resolved_configuration(const World& world,
-                                                                        const Session& session);
 
 struct TrainOptions {
   bool json = false;  // print the summary alone, as JSON

@@ -2,6 +2,7 @@
 #include "daso/run/train_report.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "daso/base/standard_streams.h"
 #include "daso/launch/output.h"
@@ -30,26 +31,41 @@ std::string late_in(const Progress& now) {
   return fmt::format("rank {} late by {:.0f} ms", now.late->rank, 1e3 * now.late->seconds);
 }
 
+std::string test_loss_in(const Progress& now) {
+  const bool known = now.test && !std::isnan(now.test->loss);
+  return known ? fmt::format("test loss {:.4f}", now.test->loss) : "";
+}
+
+std::string accuracy_in(const Progress& now) {
+  const bool known = now.test && has_accuracy(*now.test);
+  return known ? fmt::format("accuracy {:.4f}", now.test->accuracy) : "";
+}
+
+RunFacts facts_of(const Course& course) {
+  const Settings& settings = course.run().settings();
+  return {.folder = settings.out,
+          .strategy = settings.strategy,
+          .model = settings.model,
+          .data = settings.data,
+          .epochs = settings.epochs,
+          .first_step = course.resumed().value_or(RunPlace{}).step};
+}
+
 }  // namespace
 
-TrainReport::TrainReport(const World& world, const Settings& options, const Session& session,
-                         bool quiet)
-    : session_(session),
-      files_(world, {.folder = options.out,
-                     .strategy = options.strategy,
-                     .model = options.model,
-                     .data = options.data,
-                     .epochs = options.epochs,
-                     .first_step = session.resumed().value_or(RunPlace{}).step}),
-      histograms_(options.histograms),
+TrainReport::TrainReport(const World& world, const Course& course, bool quiet)
+    : model_(course.run().model()),
+      files_(world, facts_of(course)),
+      histograms_(course.run().settings().histograms),
       quiet_(quiet),
       on_terminal_(terminal_columns().has_value()) {}
 
 void TrainReport::operator()(const Progress& now) {
   files_.add(now);
-  if (now.test && histograms_) files_.add_histograms(session_.model(), now.info.step);
+  const bool epoch_is_over = now.info.batch == now.info.last;
+  if (epoch_is_over && histograms_) files_.add_histograms(model_, now.info.step);
   if (quiet_) return;
-  if (now.test) {
+  if (epoch_is_over) {
     show_epoch(now);
   } else if (on_terminal_ && since(last_) > kBetweenBars) {
     last_ = Clock::now();
@@ -68,8 +84,8 @@ void TrainReport::show_epoch(const Progress& now) const {
           {{fmt::format("epoch {:3} of {}", now.info.epoch + 1, now.epochs), 9},
            {cadence.empty() ? "" : fmt::format("{:12}", cadence), 4},
            {fmt::format("loss {:.4f}", now.loss), 8},
-           {fmt::format("test loss {:.4f}", now.test->loss), 6},
-           {has_accuracy(*now.test) ? fmt::format("accuracy {:.4f}", now.test->accuracy) : "", 7},
+           {test_loss_in(now), 6},
+           {accuracy_in(now), 7},
            {fmt::format("{:.0f}/s", now.samples_per_second), 3},
            {fmt::format("waiting {:.0f} %", 100 * now.wait_share), 2},
            {late_in(now), 1}},

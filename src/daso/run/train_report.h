@@ -3,7 +3,7 @@
 
 #include "daso/base/seconds.h"
 #include "daso/record/run_files.h"
-#include "daso/run/session.h"
+#include "daso/run/course.h"
 
 namespace daso {
 
@@ -12,7 +12,7 @@ namespace daso {
 class TrainReport {
  public:
   // All is borrowed.
-  TrainReport(const World& world, const Settings& options, const Session& session, bool quiet);
+  TrainReport(const World& world, const Course& course, bool quiet);
 
   void operator()(const Progress& now);
   void end(const Summary& summary) { files_.end(summary); }
@@ -21,7 +21,7 @@ class TrainReport {
   void show_epoch(const Progress& now) const;
   void show_bar(const Progress& now, int columns);
 
-  const Session& session_;
+  const FlatModel& model_;
   RunFiles files_;
   const bool histograms_;
   const bool quiet_;

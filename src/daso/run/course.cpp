@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daso/run/course.h"
+
+#include <ATen/ATen.h>
+
+#include <cstdio>
+#include <limits>
+
+#include "daso/base/error.h"
+#include "daso/optim/ema.h"
+#include "daso/optim/gradients.h"
+#include "daso/tensor/safetensors.h"
+
+namespace daso {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+
+// Of two models the better one has more.
+double merit_of(const Score& score) { return has_accuracy(score) ? score.accuracy : -score.loss; }
+
+}  // namespace
+
+void Course::begin_turn(InterruptedBy interrupted) {
+  interrupted_ = std::move(interrupted);
+  if (run_.place().batch == 0) run_.tally().loss = {};
+  record_.begin_turn();
+}
+
+void Course::end_turn() {
+  span_.reset();
+  world_.timeline().record(false);
+  record_.end_turn();
+}
+
+StepInfo Course::begin_step() {
+  info_ = info_at(run_.place().epoch, run_.place().batch);
+  record_.begin_step(info_.step);
+  span_.emplace(world_.timeline(), Track::kTraining, "step", info_.step);
+  return info_;
+}
+
+// The learning rate of the plan, as far as a plateau has let it fall.
+StepInfo Course::info_at(int epoch, std::int64_t batch) const {
+  const double factor = run_.tally().rate.value;
+  StepInfo info = plan_.at(epoch, batch);
+  info.rate *= factor;
+  if (info.next_rate) *info.next_rate *= factor;
+  return info;
+}
+
+void Course::set_rate(double rate, std::optional<double> next_rate) {
+  info_.rate = rate;
+  if (info_.next_rate) info_.next_rate = next_rate;
+}
+
+void Course::begin_backward() { strategy_->begin_backward(info_); }
+
+void Course::average(const at::Tensor& loss) {
+  loss_ = loss;
+  loss_watch_.add(loss, info_);
+  strategy_->before_step();
+}
+
+// A step that is skipped counts as one: what is due after it happens.
+bool Course::update() {
+  const Span span(world_.timeline(), Track::kTraining, "optimizer", info_.step);
+  if (run_.scaler() && !run_.scaler()->unscale(run_.model())) {
+    ++run_.tally().skipped_steps;
+    return false;
+  }
+  const std::optional<double>& clip = run_.settings().clip_norm;
+  if (clip) clip_by_norm(run_.model(), *clip);
+  run_.optimizer().step(info_.rate);
+  return true;
+}
+
+void Course::end_step() {
+  run_.tally().add(strategy_->after_step(info_));
+  record_.end_step();
+  run_.tally().loss.add(loss_);
+  run_.move_to({.epoch = info_.epoch, .batch = info_.batch + 1, .step = info_.step + 1});
+}
+
+bool Course::after_step(const OnProgress& on_progress) {
+  if (epoch_is_done()) return false;
+  if (world_.rank() == 0) on_progress(record_.progress(info_, plan_));
+  if (checkpoint_due()) checkpoint();
+  return !stopping_;
+}
+
+void Course::end_epoch() {
+  Tally& tally = run_.tally();
+  evaluated_ = false;
+  loss_watch_.flush();
+  tally.train_loss = strategy_->end_epoch(info_.epoch, tally.loss.mean());
+  if (run_.scaler()) agree_on_scale();
+}
+
+// Nodes skip steps by themselves between agreements, and start the next epoch alike.
+void Course::agree_on_scale() {
+  LossScaler& scaler = *run_.scaler();
+  const at::Tensor smallest = at::full({2}, scaler.scale(), at::kDouble);
+  smallest[1].fill_(scaler.good_steps());
+  team_.all_reduce(smallest, Reduce::kMin).wait(world_.limit());
+  scaler.agree_on(smallest[0].item<double>(), smallest[1].item<std::int64_t>());
+}
+
+void Course::evaluate(const std::function<Score()>& score) {
+  std::optional<Swapped> averaged;
+  if (run_.settings().optimizer.ema) {
+    strategy_->settle();  // an agreement may be at work on the average
+    averaged.emplace(run_.model(), run_.optimizer().average());
+  }
+  {
+    const TimedSpan span(world_.timeline(), Track::kEvaluation, "evaluation", info_.epoch);
+    run_.tally().score = score();
+  }
+  evaluated_ = true;
+  if (run_.settings().keep_best) keep_if_best();
+}
+
+void Course::keep_if_best() {
+  Tally& tally = run_.tally();
+  const double merit = merit_of(tally.score);
+  if (merit <= tally.best_merit) return;
+  tally.best_merit = merit;
+  if (world_.rank() != 0) return;
+  State tensors;
+  for (const State& part : {run_.model().named_parameters(), run_.model().named_buffers()}) {
+    for (const auto& [name, tensor] : part) tensors[name] = kept(tensor);
+  }
+  try {
+    const fs::path path = run_.settings().out / "best.safetensors";
+    // Half of the limit: meanwhile the other ranks wait for this one.
+    best_disk_.within(world_.limit() / 2, "writing " + path.string(),
+                      [path, tensors = std::move(tensors)] { write_tensors(path, tensors); });
+  } catch (const std::exception& error) {  // a disk that is full or hangs, as for checkpoints
+    fmt::print(stderr, "daso: warning: the best model could not be kept: {}\n", error.what());
+  }
+}
+
+void Course::close_epoch(const OnProgress& on_progress) {
+  Tally& tally = run_.tally();
+  if (!evaluated_) tally.score = {.loss = kUnknown, .accuracy = kUnknown};
+  daso::after_epoch(rate_, tally.rate, tally.train_loss);
+  // An epoch that --max-steps cuts short can be gone on with.
+  if (info_.batch + 1 == plan_.batches) {
+    run_.move_to({.epoch = info_.epoch + 1, .batch = 0, .step = info_.step + 1});
+  }
+  if (world_.rank() == 0) {
+    Progress now = record_.progress(info_, plan_);
+    now.loss = tally.train_loss;
+    if (evaluated_) now.test = tally.score;
+    on_progress(now);
+  }
+  if (checkpoint_due()) checkpoint();
+}
+
+// Steps and epochs are counted; minutes and signals are agreed on, since every rank has its own.
+bool Course::checkpoint_due() {
+  const Request request = own_request();
+  const Agreed agreed = control_.after_step(info_.step, request, record_.step_seconds());
+  record_.follow(agreed);
+  if (agreed.request == Request::kStop) stopping_ = true;
+  if (agreed.request != Request::kNothing) return true;
+  const std::optional<Every>& every = run_.settings().checkpoint_every;
+  if (!every) return false;
+  const auto [number, unit] = *every;
+  if (unit == Every::Unit::kSteps) return (info_.step + 1) % number == 0;
+  return unit == Every::Unit::kEpochs && epoch_is_done() && (info_.epoch + 1) % number == 0;
+}
+
+Request Course::own_request() const {
+  if (interrupted_ && interrupted_()) return Request::kStop;
+  const std::optional<Every>& every = run_.settings().checkpoint_every;
+  const bool by_the_clock = every && every->unit == Every::Unit::kMinutes;
+  if (!by_the_clock || world_.rank() != 0) return Request::kNothing;
+  const double minutes = since(last_checkpoint_).count() / 60;
+  return minutes >= static_cast<double>(every->number) ? Request::kCheckpoint : Request::kNothing;
+}
+
+// The run, and what this course has to hand over with it.
+RunState Course::state() {
+  strategy_->settle();
+  loss_watch_.flush();
+  RunState state = run_.state();
+  state.batches = plan_.batches;
+  state.nodes = ranks_per_node(world_.topology());
+  state.rank = world_.rank();
+  add_section(state.own, "strategy.", strategy_->state());
+  for (State* part : {&state.common, &state.own}) {
+    for (auto& [name, tensor] : *part) tensor = tensor.cpu();
+  }
+  return state;
+}
+
+void Course::checkpoint() {
+  saved_ = run_.place();
+  const TimedSpan span(world_.timeline(), Track::kCheckpoint, "take", saved_.step);
+  last_checkpoint_ = Clock::now();
+  has_saved_ = true;
+  checkpoints_.write(state());
+}
+
+void Course::settle() {
+  record_.begin_turn();
+  strategy_->settle();
+  checkpoints_.settle();
+  record_.end_turn();
+}
+
+Summary Course::finish() {
+  record_.begin_turn();
+  if (run_.place() != saved_) checkpoint();
+  {
+    const TimedSpan span(world_.timeline(), Track::kCheckpoint, "finish", run_.place().step);
+    checkpoints_.finish();
+  }
+  record_.end_turn();
+  Summary summary = record_.summary();
+  summary.exit = stopping_ && !summary.finished ? run_.settings().stopped_exit : kExitOk;
+  return summary;
+}
+
+void Course::leave() {
+  checkpoints_.settle();
+  run_.leave(state());
+}
+
+}  // namespace daso
