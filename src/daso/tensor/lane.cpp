@@ -104,7 +104,13 @@ struct TrainingStream::Streams {
       : before(current_stream(device)), own(stream_of_thread(device)), guard(own) {
     StreamMark(before).block(own);
   }
-  ~Streams() { StreamMark(own).block(before); }
+  ~Streams() {
+    try {
+      StreamMark(own).block(before);
+    } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch)
+      // A device that has failed: the error under way says so, or the next call will.
+    }
+  }
 
   const c10::Stream before;
   const c10::Stream own;
