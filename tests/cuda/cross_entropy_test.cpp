@@ -70,6 +70,42 @@ TEST_F(GpuCrossEntropy, LargeScoresDoNotOverflow) {
   EXPECT_EQ(outcome(scores, 1 - labels).gradient.abs().sum().item<double>(), 2);
 }
 
+// Classes that are masked: alone, eight in a row and all but one.
+TEST_F(GpuCrossEntropy, ScoresOfMinusInfinityCountAsNothing) {
+  for (const std::int64_t classes : {7, 24, 1000, 5000}) {
+    const at::Tensor scores = at::randn({3, classes});
+    scores[0].narrow(0, 0, classes / 2).fill_(-HUGE_VAL);
+    scores[1].narrow(0, 1, classes - 1).fill_(-HUGE_VAL);
+    scores[2].slice(0, 0, classes - 1, 2).fill_(-HUGE_VAL);
+    const at::Tensor labels = at::tensor({classes - 1, std::int64_t{0}, std::int64_t{1}});
+    const at::Tensor half = scores.to(at::kCUDA, at::kBFloat16);
+    const Outcome ours = outcome(half, labels.to(at::kCUDA));
+    const Outcome theirs = in_fp64(half, labels);
+    EXPECT_NEAR(ours.loss, theirs.loss, 1e-5 * std::abs(theirs.loss)) << classes;
+    EXPECT_TRUE(at::allclose(ours.gradient, theirs.gradient, 0x1p-8, /*atol=*/1e-4)) << classes;
+  }
+}
+
+TEST_F(GpuCrossEntropy, ANumberThatIsNoneStaysNone) {
+  const at::Tensor scores = at::zeros({1, 100}, at::kBFloat16);
+  scores[0][50].fill_(std::nan(""));
+  const at::Tensor labels = at::zeros({1}, at::kLong).to(at::kCUDA);
+  EXPECT_TRUE(std::isnan(outcome(scores.to(at::kCUDA), labels).loss));
+}
+
+// Their gradients are tensors of their own, which begin elsewhere.
+TEST_F(GpuCrossEntropy, ScoresMayBeAPartOfATensor) {
+  const at::Tensor all = at::randn({4, 1001}).to(at::kCUDA, at::kHalf);
+  const at::Tensor labels = at::tensor({1, 500, 1000}, at::kLong).to(at::kCUDA);
+  const at::Tensor part = all.narrow(0, 1, 3);
+  const RowLosses rows = device_module().row_losses(part, labels);
+  const at::Tensor gradients = device_module().row_gradients(
+      part, labels, rows.log_sums, at::ones({1}, at::TensorOptions(at::kFloat).device(at::kCUDA)));
+  const Outcome theirs = in_fp64(part, labels, /*factor=*/3);
+  EXPECT_NEAR(rows.losses.mean().item<double>(), theirs.loss, 1e-5 * theirs.loss);
+  EXPECT_TRUE(at::allclose(gradients.to(at::kCPU).to(at::kDouble), theirs.gradient, 0x1p-10, 1e-4));
+}
+
 TEST_F(GpuCrossEntropy, ALabelThatIsNoClassHasNoLoss) {
   const at::Tensor scores = at::zeros({1, 4}, at::kBFloat16).to(at::kCUDA);
   const at::Tensor labels = at::full({1}, 4, at::kLong).to(at::kCUDA);

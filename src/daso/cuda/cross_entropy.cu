@@ -22,7 +22,7 @@ struct alignas(16) Wide {
   Half values[kWide];
 };
 
-// Where a row's part begins that can be loaded 16 bytes at a time: rows begin anywhere.
+// Rows begin anywhere. Where the part of one begins that can be loaded 16 bytes at a time:
 template <typename Half>
 __device__ std::int64_t unaligned_head(const Half* row, std::int64_t classes) {
   const auto past = reinterpret_cast<std::uintptr_t>(row) / sizeof(Half) % kWide;
@@ -39,7 +39,7 @@ struct LogSum {
     if (value > largest) {
       sum = sum * expf(largest - value) + 1;
       largest = value;
-    } else {
+    } else if (value != -INFINITY) {  // nothing, also where there has been nothing else so far
       sum += expf(value - largest);
     }
   }
@@ -54,12 +54,18 @@ struct LogSum {
     }
     float part = 0;
 #pragma unroll
-    for (int i = 0; i < kWide; ++i) part += expf(to_float(wide.values[i]) - largest);
+    for (int i = 0; i < kWide; ++i) {
+      const float value = to_float(wide.values[i]);
+      part += value == -INFINITY ? 0 : expf(value - largest);
+    }
     sum += part;
   }
   __device__ void add(const LogSum& other) {
     const float top = fmaxf(largest, other.largest);
-    if (top == -INFINITY) return;
+    if (top == -INFINITY) {
+      sum += other.sum;  // nothing, or no number
+      return;
+    }
     sum = sum * expf(largest - top) + other.sum * expf(other.largest - top);
     largest = top;
   }
@@ -122,8 +128,11 @@ __global__ void __launch_bounds__(kThreads)
     const float share = expf(to_float(score) - log_sum);
     to_half((at == label ? share - 1 : share) * scale, result);
   };
-  // Both tensors begin alike, so their rows do.
-  const std::int64_t head = unaligned_head(row, classes);
+  // Scores may be a part of a tensor and begin elsewhere within 16 bytes than gradients: then they
+  // are taken one by one.
+  const auto apart = reinterpret_cast<std::uintptr_t>(row) ^ reinterpret_cast<std::uintptr_t>(out);
+  const std::int64_t head =
+      apart % sizeof(Wide<Half>) == 0 ? unaligned_head(row, classes) : classes;
   const std::int64_t wide = (classes - head) / kWide;
   for (std::int64_t i = threadIdx.x; i < head; i += kThreads) gradient(i, row[i], out[i]);
   const auto* middle = reinterpret_cast<const Wide<Half>*>(row + head);
