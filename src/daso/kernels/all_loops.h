@@ -27,7 +27,7 @@ constexpr Kernels table_over_formats(FormatList<F...> /*formats*/) {
           .digest = digest_loop<V>,
           .finite_check = finite_loop<V>,
           .squares = squares_loop<V>,
-          .clip = clip_loop<V>,
+          .clip = nullptr,
           .sgd = sgd_loop<V>,
           .lars = lars_loop<V>,
           .adamw = adamw_loop<V>,

@@ -279,7 +279,7 @@ struct Kernels {
   void (*digest)(const kernels::Digest&);
   void (*finite_check)(const kernels::FiniteCheck&);
   void (*squares)(const kernels::Squares&);
-  void (*clip)(const kernels::Clipping&);
+  void (*clip)(const kernels::Clipping&);  // of GPUs: the CPU knows the norm, and scales by threads
   void (*sgd)(const kernels::SgdUpdate&);
   void (*lars)(const kernels::LarsUpdate&);
   void (*adamw)(const kernels::AdamwUpdate&);

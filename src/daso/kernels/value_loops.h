@@ -165,18 +165,6 @@ void squares_loop(const Squares& s) {
   *s.second_sum = sums.second;
 }
 
-template <typename V>
-void clip_loop(const Clipping& c) {
-  *c.norm = __builtin_sqrt(sum_of_squares<V>(c.values, c.elements));
-  const float factor = clip_factor<V>(*c.norm, c.largest);
-  if (factor == 1) return;
-  const std::size_t whole = c.elements / V::kLanes * V::kLanes;
-  for (std::size_t i = 0; i < whole; i += V::kLanes) {
-    V::store(c.values + i, V::multiply(V::load(c.values + i), V::all(factor)));
-  }
-  for (std::size_t i = whole; i < c.elements; ++i) c.values[i] *= factor;
-}
-
 // NOLINTEND(modernize-avoid-c-arrays)
 
 }  // namespace daso::kernels

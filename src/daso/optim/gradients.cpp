@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "daso/base/error.h"
+#include "daso/kernels/norm.h"
 #include "daso/tensor/flat_values.h"
 #include "daso/tensor/large_tensor.h"
 
@@ -49,10 +50,17 @@ at::Tensor clip_by_norm(FlatModel& model, double largest) {
           "the largest norm of the gradients must be above 0, got {}", largest);
   const at::Tensor& gradients = model.gradients();
   const at::Tensor norm = at::empty({1}, gradients.options().dtype(at::kDouble));
-  kernels_of(gradients).clip({.values = floats(gradients).data(),
-                              .elements = floats(gradients).size(),
-                              .largest = largest,
-                              .norm = norm.mutable_data_ptr<double>()});
+  const Kernels& kernels = kernels_of(gradients);
+  if (kernels.host) {
+    const double length = norm_of(floats(gradients), kernels);
+    const double scale = largest / (length + 1e-6);
+    if (std::isfinite(length) && scale < 1) gradients.mul_(scale);
+    return norm.fill_(length);
+  }
+  kernels.clip({.values = floats(gradients).data(),
+                .elements = floats(gradients).size(),
+                .largest = largest,
+                .norm = norm.mutable_data_ptr<double>()});
   return norm;
 }
 
