@@ -73,6 +73,10 @@ TEST(TrainStep, SaysWhyThereIsNoGraph) {
   own.module = torch::nn::Linear(1, 1);
   EXPECT_EQ(why_no_graph({}, {}), "");
   EXPECT_EQ(why_no_graph({.accumulate = 4}, {}), "");
+  EXPECT_EQ(why_no_graph({}, own),
+            "a module or loss of one's own may compute otherwise from step to step; "
+            "Task::capturable says that it does not");
+  own.capturable = true;
   EXPECT_EQ(why_no_graph({}, own), "");
   EXPECT_EQ(why_no_graph({.sync_batchnorm = true}, {}),
             "--sync-batchnorm waits for other ranks in every layer");

@@ -73,8 +73,8 @@ class GpuPass {
   std::vector<at::Tensor> inputs_;         // those of the flat model first, in its order
   std::vector<std::size_t> span_of_copy_;  // of those behind them
   std::vector<Place> places_;
-  Casts casts_;    // which one kernel does
-  Casts reorder_;  // to another order of memory, by a kernel each
+  Casts casts_;
+  Casts reorder_;  // to another order of memory
   std::vector<at::Tensor> counters_;
   torch::nn::Module& module_;
 };

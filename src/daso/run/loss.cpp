@@ -10,6 +10,7 @@
 #include "daso/base/error.h"
 #include "daso/nets/network.h"
 #include "daso/run/device_feed.h"
+#include "daso/run/precision.h"
 #include "daso/tensor/device.h"
 
 namespace daso {
@@ -133,6 +134,7 @@ Score score_of(const at::Tensor& totals) {
 Score evaluate(Network& network, at::Device device, EvaluationLoader& own_part, Communicator& ranks,
                World& world, int classes) {
   const at::NoGradGuard no_grad;
+  const GpuArithmetic arithmetic(device.type());
   const bool was_training = network.is_training();
   network.eval();
   DeviceFeed feed(world, device);

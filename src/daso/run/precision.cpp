@@ -119,12 +119,16 @@ GpuUsers& gpu_users() {
 
 }  // namespace
 
-GpuArithmetic::GpuArithmetic(bool deterministic) : deterministic_(deterministic) {
+GpuArithmetic::GpuArithmetic(c10::DeviceType device, bool deterministic)
+    : active_(device != c10::kCPU), deterministic_(deterministic) {
+  if (!active_) return;
   // cuBLAS gives the same bits where its workspace has a fixed size; LibTorch looks once.
   if (deterministic) c10::utils::set_env("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/false);
   gpu_users().change(1, deterministic);
 }
 
-GpuArithmetic::~GpuArithmetic() { gpu_users().change(-1, deterministic_); }
+GpuArithmetic::~GpuArithmetic() {
+  if (active_) gpu_users().change(-1, deterministic_);
+}
 
 }  // namespace daso

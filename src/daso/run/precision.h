@@ -33,15 +33,17 @@ class Autocast {
 // While one lives, LibTorch computes on GPUs as a run does: fp32 is fp32 (no TF32); and the fastest
 // of cuDNN's algorithms is found by trying them, or, where the same bits are wanted each time, only
 // such are used that give them (--deterministic), which holds if one of several asks for it. It is
-// so for all threads of the process, and as before when the last one is gone.
+// so for all threads of the process, and as before when the last one is gone. On the CPU it does
+// nothing.
 class GpuArithmetic {
  public:
-  explicit GpuArithmetic(bool deterministic);
+  explicit GpuArithmetic(c10::DeviceType device, bool deterministic = false);
   GpuArithmetic(const GpuArithmetic&) = delete;
   GpuArithmetic& operator=(const GpuArithmetic&) = delete;
   ~GpuArithmetic();
 
  private:
+  const bool active_;
   const bool deterministic_;
 };
 

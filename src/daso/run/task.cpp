@@ -10,6 +10,7 @@
 #include "daso/base/error.h"
 #include "daso/nets/network.h"
 #include "daso/run/device_feed.h"
+#include "daso/run/precision.h"
 #include "daso/run/settings_table.h"
 
 namespace daso {
@@ -99,9 +100,10 @@ std::shared_ptr<Network> network_of(const Task& task) {
   return std::make_shared<TaskNetwork>(task.module);
 }
 
-Score evaluate(const Task& task, at::Device device, EvaluationLoader& own_part,
-               Communicator& ranks, World& world) {
+Score evaluate(const Task& task, at::Device device, EvaluationLoader& own_part, Communicator& ranks,
+               World& world) {
   const at::NoGradGuard no_grad;
+  const GpuArithmetic arithmetic(device.type());
   torch::nn::Module& module = *task.module.get();
   const bool was_training = module.is_training();
   module.eval();

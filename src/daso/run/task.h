@@ -75,6 +75,12 @@ struct Task {
   // classes], with the labels.
   std::function<at::Tensor(const Batch& batch)> loss;
 
+  // Module and loss do the same in every step: what they compute on the CPU, like a factor that
+  // changes with time or a number drawn there, is none of it, and they read no value of a tensor.
+  // On a GPU steps may then be captured as a graph, which does again what it did when it was
+  // captured.
+  bool capturable = false;
+
   // What an evaluation makes of a batch: means over its examples; accuracy is NaN where there is
   // none. Empty: that cross entropy and the share of right labels; with a loss of one's own that
   // loss alone. The module is in evaluation mode, and nothing needs gradients.
@@ -97,8 +103,8 @@ std::shared_ptr<Network> network_of(const Task& task);
 
 // The score of a task that has a loss or a score of its own: means over all examples of the test
 // part, each of the ranks doing its own; the same on all of them. The module is on the device.
-Score evaluate(const Task& task, at::Device device, EvaluationLoader& own_part,
-               Communicator& ranks, World& world);
+Score evaluate(const Task& task, at::Device device, EvaluationLoader& own_part, Communicator& ranks,
+               World& world);
 
 // Throws ConfigError for what is no single number.
 void check_loss(const at::Tensor& loss);

@@ -10,7 +10,6 @@
 #include "daso/nets/gpu_pass.h"
 #include "daso/nets/network.h"
 #include "daso/run/loss.h"
-#include "daso/run/precision.h"
 #include "daso/tensor/device.h"
 
 namespace daso {
@@ -59,6 +58,11 @@ torch::nn::Module& module_of(const Task& task, Network& network) {
 std::string why_no_graph(const Settings& settings, const Task& task) {
   if (settings.sync_batchnorm) return "--sync-batchnorm waits for other ranks in every layer";
   if (settings.dropout > 0) return "--dropout draws other numbers in every step";
+  if ((task.module || task.loss) && !task.capturable) {
+    return "a module or loss of one's own may compute otherwise from step to step; "
+           "Task::capturable "
+           "says that it does not";
+  }
   if (task.module && settings.accumulate > 1) {
     return "a module of one's own may draw anew for each part of --accumulate";
   }
@@ -98,16 +102,16 @@ TrainStep::TrainStep(const Settings& settings, const Task& task, Network& networ
       model_(model),
       timeline_(timeline),
       tells_(tells),
-      device_(model.parameters().device()) {
+      device_(model.parameters().device()),
+      arithmetic_(device_.type(), settings.deterministic) {
   if (device_.is_cpu()) return;
-  arithmetic_ = std::make_unique<GpuArithmetic>(settings.deterministic);
   // Both ways to compute round a transformer differently in half precision: who wants the same bits
   // with and without a graph gets the graph's.
   if (settings.graphs == Graphs::kOff && !settings.deterministic) return;
   const std::string reason = why_no_graph(settings, task);
   if (reason.empty()) {
     capture_ = std::make_unique<Capture>(module_of(task, network), model, settings.precision);
-  } else {
+  } else if (settings.graphs != Graphs::kOff) {
     tell(reason);
   }
 }

@@ -11,14 +11,14 @@
 
 #include "daso/base/timeline.h"
 #include "daso/data/batch.h"
+#include "daso/run/precision.h"
 #include "daso/run/settings.h"
 #include "daso/run/task.h"
 #include "daso/tensor/flat_model.h"
 
 namespace daso {
 
-class GpuArithmetic;  // in precision.h
-class Network;        // in network.h
+class Network;  // in network.h
 
 // What the parts of a run do around the backward passes of a step.
 struct StepCalls {
@@ -77,8 +77,8 @@ class TrainStep {
   Timeline& timeline_;
   const bool tells_;
   const at::Device device_;
-  std::unique_ptr<GpuArithmetic> arithmetic_;  // null on the CPU
-  std::unique_ptr<Capture> capture_;           // null: steps are computed pass by pass
+  const GpuArithmetic arithmetic_;
+  std::unique_ptr<Capture> capture_;  // null: steps are computed pass by pass
 };
 
 }  // namespace daso
