@@ -178,7 +178,7 @@ void print(const std::string& line) {
 
 int measure_all(World& world, const BenchCommOptions& options) {
   const bool rows = world.rank() == 0 && !options.json;
-  const at::Device device = rank_device(world, options.device).device;
+  const at::Device device = told_device(world, options.device);
   const Table table = make_table();
   if (rows) {
     print(fmt::format("{} ranks on {} nodes, backend {}, {}\n", world.size(),

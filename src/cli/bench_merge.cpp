@@ -183,13 +183,13 @@ int act(const BenchMergeOptions& options) {
   // Whole blocks, as a flat model has them.
   const auto asked = static_cast<std::size_t>(options.parameters);
   const std::size_t elements = (asked + kBlockElements - 1) / kBlockElements * kBlockElements;
-  const at::Device device = find_device(options.device, 0).device;
+  const auto [device, note] = find_device(options.device, 0);
   const bool on_cpu = device.is_cpu();
+  if (!note.empty()) fmt::print(stderr, "daso: {}\n", note);
   const std::vector<MergeCandidate> candidates =
       on_cpu ? measure_cpu(options, elements) : measure_gpu(options, elements, device);
   const std::string set(name_of(best_instruction_set()));
-  const std::string where =
-      on_cpu ? set : device_module().gpus().at(static_cast<std::size_t>(device.index())).name;
+  const std::string where = on_cpu ? set : gpu_of(device).name;
   if (!options.json) {
     fmt::print("{} parameters, wire {}, merge {}, {}{}\n\n", elements, options.wire, options.merge,
                where, on_cpu ? ", one thread" : "");

@@ -186,7 +186,7 @@ void print_table(const World& world, const BenchStepOptions& options, const Step
 int measure(World& world, const BenchStepOptions& options) {
   at::set_num_threads(1);
   StepJob job = job_of(options);
-  job.model.device = rank_device(world, options.run.device).device;
+  job.model.device = told_device(world, options.run.device);
   const StepResult result = StepBench(world, job).measure();
   if (world.rank() == 0) {
     options.json ? print_json(world, options, job, result)

@@ -90,8 +90,7 @@ void check(const BenchTrainOptions& options) {
 }
 
 std::string name_of_device(c10::Device device) {
-  if (device.is_cpu()) return "CPU";
-  return device_module().gpus().at(static_cast<std::size_t>(device.index())).name;
+  return device.is_cpu() ? "CPU" : gpu_of(device).name;
 }
 
 // Of all ranks.
@@ -161,7 +160,7 @@ void print_table(const World& world, const BenchTrainOptions& options, const Tra
 
 int measure(World& world, const BenchTrainOptions& options) {
   at::set_num_threads(options.run.threads);
-  const at::Device device = rank_device(world, options.run.device).device;
+  const at::Device device = told_device(world, options.run.device);
   const TrainJob job = job_of(options);
   const TrainResult result = TrainBench(world, device, job).measure();
   if (world.rank() == 0) {

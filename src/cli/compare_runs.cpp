@@ -53,7 +53,8 @@ Contender begin(World& world, const Candidate& candidate, const CompareOptions& 
   one.run = std::make_unique<Run>(one.options, Task(), device);
   one.session = std::make_unique<Session>(world, *one.run);
   if (world.rank() == 0) {
-    write_file(one.options.out / kConfigFile, toml_of(resolved_configuration(world, one.session->course())));
+    write_file(one.options.out / kConfigFile,
+               toml_of(resolved_configuration(world, one.session->course())));
   }
   return one;
 }
@@ -101,7 +102,8 @@ int most_epochs(const CompareOptions& options) {
 
 // By candidate, with the bound where with_bound() has it.
 std::vector<Outcome> train_all(World& world, const CompareOptions& options, int seed,
-                               at::Device device, const std::function<void(int epoch)>& after_epoch) {
+                               at::Device device,
+                               const std::function<void(int epoch)>& after_epoch) {
   std::vector<Contender> runs = begin_all(world, options, seed, device);
   const int epochs = most_epochs(options);
   for (int epoch = 0; epoch < epochs; ++epoch) {
@@ -143,7 +145,7 @@ void validate(const CompareOptions& options) {
 void compare_runs(World& world, const CompareOptions& options, bool quiet, const OnRows& on_rows) {
   const std::vector<Candidate> all = with_bound(options.candidates);
   const int epochs = most_epochs(options);
-  const at::Device device = rank_device(world, options.job.device).device;
+  const at::Device device = told_device(world, options.job.device);
   std::vector<Outcomes> outcomes;
   for (const Candidate& one : all) outcomes.push_back({one.label, {}});
   Pace pace{.turns = options.seeds * epochs};

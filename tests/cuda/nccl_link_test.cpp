@@ -36,7 +36,7 @@ class DeviceLinks : public testing::TestWithParam<Case> {
     at::Device device(at::kCPU);
     try {
       device = find_device({.kind = DeviceChoice::Kind::kCuda}, /*place=*/0).device;
-      gpus = static_cast<int>(device_module().gpus().size());
+      gpus = static_cast<int>(gpu_driver().gpus.size());
     } catch (const ConfigError& error) {
       GTEST_SKIP() << error.what();
     }

@@ -71,7 +71,6 @@ const DeviceModule kModule{.version = kVersion,
                            .cuda = 13000,
                            .architectures = "90",
                            .facts = nullptr,
-                           .gpus = nullptr,
                            .kernels = nullptr};
 
 GpuDriver driver_of(std::vector<Gpu> gpus, int cuda = 13000) {

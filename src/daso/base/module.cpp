@@ -44,7 +44,7 @@ Module load_module(const std::string& name) {
   }
   // Global, since the plugins of Open MPI look for its symbols in the whole process.
   module.handle = ::dlopen(file.c_str(), RTLD_NOW | RTLD_GLOBAL);
-  if (module.handle == nullptr) module.reason = fmt::format("cannot be loaded: {}", ::dlerror());
+  if (module.handle == nullptr) module.reason = fmt::format("not loadable: {}", ::dlerror());
   return module;
 }
 

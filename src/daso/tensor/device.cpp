@@ -16,9 +16,8 @@ namespace {
 
 const DeviceModule& load() {
   const Module module = load_module("cuda");
-  require(module.handle != nullptr,
-          "the CUDA module, by which GPUs are used, is {}; ./daso build --cuda builds it",
-          module.reason);
+  require(module.handle != nullptr, "the CUDA module, by which GPUs are used, is {}{}",
+          module.reason, module_is_built("cuda") ? "" : "; ./daso build --cuda builds it");
   using Entry = const DeviceModule* (*)();
   const auto entry = reinterpret_cast<Entry>(module.entry(kDeviceModuleEntry));
   require(entry != nullptr, "{} is no module of daso", module.file);
@@ -63,6 +62,10 @@ at::Device use_gpu(const DeviceChoice& choice, int place) {
 const DeviceModule& device_module() {
   static const DeviceModule& module = load();
   return module;
+}
+
+const Gpu& gpu_of(at::Device device) {
+  return gpu_driver().gpus.at(static_cast<std::size_t>(device.index()));
 }
 
 std::optional<std::int64_t> peak_bytes(at::Device device) {

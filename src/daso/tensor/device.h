@@ -46,9 +46,6 @@ struct DeviceModule {
   const char* architectures;  // as CMake names them: "80-real 90-real 100"
   // Names and versions of what it brings, such as NCCL, for people to read. Needs no GPU.
   std::vector<std::pair<std::string, std::string>> (*facts)();
-  // The GPUs that this process can use, in CUDA's order. Throws ConfigError with one sentence where
-  // there is none: no driver, too old a driver, no GPU that the module was built for.
-  std::vector<Gpu> (*gpus)();
   // Kernels over the memory of the current device. They are launched on the calling thread's
   // current stream, as LibTorch's own operations are, and return at once.
   const Kernels& (*kernels)();
@@ -68,6 +65,9 @@ inline constexpr const char* kDeviceModuleEntry = "daso_device_module";
 // The module, loaded. It must be there before LibTorch is first asked for anything of CUDA, which
 // drawing random numbers is: LibTorch looks once. Throws ConfigError with the reason.
 const DeviceModule& device_module();
+
+// What the driver says of a device that is a GPU.
+const Gpu& gpu_of(at::Device device);
 
 // The most memory of a device that tensors have held at once in this process; none of the CPU.
 std::optional<std::int64_t> peak_bytes(at::Device device);
