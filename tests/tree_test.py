@@ -19,8 +19,8 @@ LAYERS = {
     "tensor": {"base", "kernels"},
     "nets": {"base", "kernels", "tensor"},
     "optim": {"base", "kernels", "tensor"},
-    "comm": {"base", "kernels"},
-    "launch": {"base", "kernels", "comm"},
+    "comm": {"base", "kernels", "tensor"},
+    "launch": {"base", "kernels", "tensor", "comm"},
     "policy": {"base", "kernels", "tensor", "optim"},
 }
 LAYERS["exchange"] = LAYERS["policy"] | {"policy", "comm"}

@@ -14,7 +14,7 @@
 
 #include "daso/base/error.h"
 #include "daso/comm/link/staged_link.h"
-#include "late_copies.h"
+#include "late_lane.h"
 #include "link_checks.h"
 #include "run_ranks.h"
 
@@ -46,8 +46,8 @@ class Links {
     const std::lock_guard lock(mutex_);
     std::unique_ptr<NodeLink>& link = links_[name];
     if (!link) {
-      link = std::make_unique<StagedLink>(host, std::make_unique<LateCopies>(),
-                                          LinkName{.text = name}, world_.guard());
+      link = std::make_unique<StagedLink>(host, at::kCPU, late_lane(), LinkName{.text = name},
+                                          world_.guard());
     }
     return *link;
   }

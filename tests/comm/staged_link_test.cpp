@@ -7,7 +7,7 @@
 
 #include "daso/base/error.h"
 #include "daso/comm/link/nccl_module.h"
-#include "late_copies.h"
+#include "late_lane.h"
 #include "run_ranks.h"
 
 namespace daso::test {
@@ -15,29 +15,32 @@ namespace {
 
 constexpr Seconds kLimit{20};
 
-StagedLink staged_link(World& world, std::unique_ptr<LateCopies> copies) {
-  return {world.node_link("test"), std::move(copies), {.text = "node 0 link test"}, world.guard()};
+StagedLink staged_link(World& world, const LateLaneOptions& options = {}) {
+  return {world.node_link("test"),
+          at::kCPU,
+          late_lane_with(options),
+          {.text = "node 0 link test"},
+          world.guard()};
 }
 
 TEST(StagedLink, CopiesOnlyWhatTheOtherSideNeeds) {
   run_ranks({.ranks = 2}, [](World& world) {
-    auto owned = std::make_unique<LateCopies>();
-    const LateCopies& copies = *owned;
-    StagedLink link = staged_link(world, std::move(owned));
+    std::atomic<std::int64_t> bytes = 0;
+    StagedLink link = staged_link(world, {.bytes = &bytes});
     const at::Tensor tensor = at::full({1000}, static_cast<float>(world.rank()));
     link.reduce(tensor, {.slices = 2}, kLimit);
-    EXPECT_EQ(copies.bytes(), 4000 + 2000);  // all down, the own half up
+    EXPECT_EQ(bytes, 4000 + 2000);  // all down, the own half up
     link.gather(tensor, {.slices = 2}, kLimit);
-    EXPECT_EQ(copies.bytes(), 6000 + 2000 + 2000);  // the own half down, the other one up
+    EXPECT_EQ(bytes, 6000 + 2000 + 2000);  // the own half down, the other one up
     EXPECT_TRUE(at::equal(tensor, at::full({1000}, 0.5F)));
     link.gather(tensor, {.slices = 1, .first = 1}, kLimit);  // rank 1 gives, rank 0 takes
-    EXPECT_EQ(copies.bytes(), 10000 + 4000);
+    EXPECT_EQ(bytes, 10000 + 4000);
   });
 }
 
 TEST(StagedLink, AReductionLeavesTheOtherSlicesOfTheDeviceAlone) {
   run_ranks({.ranks = 3}, [](World& world) {
-    StagedLink link = staged_link(world, std::make_unique<LateCopies>());
+    StagedLink link = staged_link(world);
     const at::Tensor tensor = at::full({9}, static_cast<float>(world.rank()));
     link.reduce(tensor, {.slices = 3}, kLimit);
     const at::Tensor expected = at::full({9}, static_cast<float>(world.rank()));
@@ -51,8 +54,7 @@ TEST(StagedLink, ADeviceThatHangsIsNamedWhenTheLimitIsOver) {
   const auto errors = run_places({.ranks = 2}, [&](const WorldOptions& place) {
     World world = World::join(place);
     const bool own = world.rank() == 1;
-    StagedLink link =
-        staged_link(world, std::make_unique<LateCopies>(Seconds(0), own ? &hangs : nullptr));
+    StagedLink link = staged_link(world, {.hangs = own ? &hangs : nullptr});
     try {
       link.reduce(at::ones({10}), {.slices = 2}, own ? Seconds(0.3) : kLimit);
     } catch (...) {
@@ -76,8 +78,7 @@ TEST(StagedLink, BadNewsReachesARankThatWaitsForItsDevice) {
   const auto errors = run_places({.ranks = 3}, [&](const WorldOptions& place) {
     World world = World::join(place);
     const bool own = world.rank() == 0;
-    StagedLink link =
-        staged_link(world, std::make_unique<LateCopies>(Seconds(0), own ? &hangs : nullptr));
+    StagedLink link = staged_link(world, {.hangs = own ? &hangs : nullptr});
     if (world.rank() == 1) return;
     const auto start = Clock::now();
     try {
@@ -97,7 +98,7 @@ TEST(StagedLink, BadNewsReachesARankThatWaitsForItsDevice) {
 
 TEST(StagedLink, ATensorElsewhereIsRefused) {
   run_ranks({.ranks = 2}, [](World& world) {
-    StagedLink link = staged_link(world, std::make_unique<LateCopies>());
+    StagedLink link = staged_link(world);
     const at::Tensor elsewhere = at::empty({4}, at::TensorOptions(at::kFloat).device(at::kMeta));
     EXPECT_THROW(link.reduce(elsewhere, {}, kLimit), ConfigError);
     EXPECT_THROW(static_cast<void>(world.everyone().all_reduce(elsewhere, Reduce::kSum)),

@@ -135,6 +135,8 @@ class Gated final : public Lane {
   void follow(const LaneMark& /*mark*/) override {}
   std::shared_ptr<LaneMark> mark() override { return std::make_shared<Mark>(gate_); }
   void lead_caller() override {}
+  std::shared_ptr<LaneMark> moment_of_caller() override { return mark_of_caller(); }
+  std::shared_ptr<LaneMark> moment() override { return mark(); }
   at::Tensor host_room(const at::Tensor& like) override { return at::empty_like(like); }
   void copy(const at::Tensor& to, const at::Tensor& from) override { to.copy_(from); }
   void run(const std::function<void()>& work) override { work(); }

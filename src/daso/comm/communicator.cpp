@@ -11,8 +11,9 @@
 #include "daso/base/error.h"
 #include "daso/base/text.h"
 #include "daso/comm/group.h"
-#include "daso/comm/link/device_copies.h"
+#include "daso/comm/link/polling.h"
 #include "daso/comm/operation.h"
+#include "daso/tensor/lane.h"
 
 namespace daso {
 namespace {
@@ -135,19 +136,20 @@ bool travels_from_device(const Group& group, const at::Tensor& tensor,
 at::Tensor room_for(const char* operation, const at::Tensor& tensor) {
   check_tensor(operation, tensor);
   if (tensor.device().is_cpu()) return tensor;
-  return copies_of(tensor.device())->host_room(tensor.sizes(), tensor.scalar_type());
+  return pinned_room(tensor);
 }
 
 at::Tensor to_host(const char* operation, const at::Tensor& tensor, const Group& group) {
   const at::Tensor host = room_for(operation, tensor);
   if (tensor.device().is_cpu()) return tensor;
-  const auto copies = copies_of(tensor.device());
-  copies->begin(host, tensor);
-  copies->wait({.guard = group.guard(),
-                .call = {.what = fmt::format("copying to the host for {}", operation),
-                         .group = group.name(),
-                         .number = group.begun()},
-                .limit = group.limit()});
+  host.copy_(tensor, /*non_blocking=*/true);
+  const std::shared_ptr<LaneMark> copied = mark_of_caller(tensor.device());
+  poll({.guard = group.guard(),
+        .call = {.what = fmt::format("copying to the host for {}", operation),
+                 .group = group.name(),
+                 .number = group.begun()},
+        .limit = group.limit()},
+       [&] { return copied->reached(); });
   return host;
 }
 

@@ -20,6 +20,7 @@
 #include "daso/comm/open_store.h"
 #include "daso/comm/reach.h"
 #include "daso/comm/rendezvous.h"
+#include "daso/tensor/lane.h"
 
 namespace daso {
 namespace {
@@ -350,6 +351,12 @@ NodeLink& World::node_link(const std::string& name, at::Device device) {
 void World::wait_until(const std::function<bool()>& reached, const std::string& what) {
   poll({.guard = body_->guard, .call = {.what = what, .group = "this rank"}, .limit = limit()},
        reached);
+}
+
+void World::wait_for(at::Device device, const std::string& what) {
+  if (device.is_cpu()) return;
+  const std::shared_ptr<LaneMark> done = mark_of_caller(device);
+  wait_until([&] { return done->reached(); }, what);
 }
 
 World World::next_generation(Seconds limit) && {

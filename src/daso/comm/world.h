@@ -83,6 +83,10 @@ class World {
   // Pending::wait does; `what` stands in the message.
   void wait_until(const std::function<bool()>& reached, const std::string& what);
 
+  // Waits until the device has done all that the calling thread's current stream has been given:
+  // who reads a tensor of it then need not wait, for which there is no limit. On the CPU it has.
+  void wait_for(at::Device device, const std::string& what);
+
   // What this rank does when. All that has the world adds to it.
   Timeline& timeline();
 

@@ -6,6 +6,9 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
+
+#include "daso/base/seconds.h"
 
 namespace daso {
 
@@ -15,6 +18,9 @@ class LaneMark {
   virtual ~LaneMark() = default;
   // True once the device has come past it. Does not wait; from any thread.
   virtual bool reached() const = 0;
+  // When that was, on the clock of the host. None of a mark that is no moment (Lane::moment()), and
+  // of one that is not reached.
+  virtual std::optional<Clock::time_point> time() const { return std::nullopt; }
 };
 
 // What a device does for us beside training: copies to the host and back, and kernels for
@@ -40,6 +46,11 @@ class Lane {
   // not wait.
   virtual void lead_caller() = 0;
 
+  // Marks that know their time, for a trace: dearer than others. Null where there is none to know,
+  // as on the CPU.
+  virtual std::shared_ptr<LaneMark> moment_of_caller() = 0;  // from any thread
+  virtual std::shared_ptr<LaneMark> moment() = 0;
+
   // Memory of the host for a tensor's values, from and to which copies are quick; where the lane
   // does not copy, the tensor itself.
   virtual at::Tensor host_room(const at::Tensor& like) = 0;
@@ -52,6 +63,25 @@ class Lane {
 
 // For tensors on this device.
 std::unique_ptr<Lane> open_lane(at::Device device);
+
+// The caller follows the lane when this ends: memory that the lane still uses goes back to where
+// the caller takes its own from. To be declared behind that memory, and before a thread that uses
+// the lane. The lane is borrowed.
+class LaneEnd {
+ public:
+  explicit LaneEnd(Lane& lane) : lane_(lane) {}
+  LaneEnd(const LaneEnd&) = delete;
+  LaneEnd& operator=(const LaneEnd&) = delete;
+  ~LaneEnd();
+
+ private:
+  Lane& lane_;
+};
+
+// The two of a lane's services for which nobody needs one: memory of the host as host_room() gives
+// it for a tensor of a device, and all that the caller has been given so far on this one.
+at::Tensor pinned_room(const at::Tensor& like);
+std::shared_ptr<LaneMark> mark_of_caller(at::Device device);
 
 // While it lives the calling thread gives its work to a stream of its own, always the same, not to
 // the device's default one: a graph can be captured from it, and side by side with it lanes go on.

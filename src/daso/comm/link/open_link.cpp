@@ -104,7 +104,8 @@ std::unique_ptr<NodeLink> open_device_link(const LinkPlan& plan) {
                          .check_all = plan.check_all});
     }
   }
-  return std::make_unique<StagedLink>(plan.host(), copies_of(plan.device), plan.name, plan.guard);
+  return std::make_unique<StagedLink>(plan.host(), plan.device, open_lane(plan.device), plan.name,
+                                      plan.guard);
 }
 
 }  // namespace
