@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <torch/nn/modules/linear.h>
 
+#include <algorithm>
 #include <atomic>
 
 #include "daso/exchange/agreement.h"
@@ -172,7 +173,7 @@ void expect_bits_of_together(const std::function<std::unique_ptr<Lane>()>& make_
         const Leaders leaders(world, options.kind, "exchange");
         Exchange exchange(world, model, leaders, options, make_outer_rule(options.merge),
                           make_lane());
-        Agreement agreement(world, model, optimizer, leaders);
+        Agreement agreement(world, model, optimizer, leaders, make_lane());
         exchange.set_anchor();
         const std::span<float> own = floats(model.parameters());
         const auto node = static_cast<std::size_t>(world.node());
@@ -207,6 +208,50 @@ TEST(Exchange, PiecesChangeNoBits) {
 
 TEST(Exchange, CopiesToTheHostAndBackChangeNoBitsHoweverLateTheyAre) {
   expect_bits_of_together(late_lane);
+}
+
+// As a device tells them in a trace: encoded, copied down and up, merged, one after the other.
+TEST(Exchange, TellsWhenTheDeviceDidWhat) {
+  const ExchangeOptions options{.wire = Wire::kInt8};
+  run_ranks({.ranks = 2, .nodes = {"a", "b"}}, [&](World& world) {
+    const FlatModel model(torch::nn::Linear(100, 77).ptr());
+    world.everyone().broadcast(model.parameters(), 0).wait(world.limit());
+    const Leaders leaders(world, options.kind, "exchange");
+    Exchange exchange(world, model, leaders, options, make_outer_rule(options.merge), late_lane());
+    exchange.set_anchor();
+    const auto once = [&](std::int64_t number) {
+      exchange.start(number);
+      exchange.merge(1);
+    };
+    once(0);
+    EXPECT_TRUE(world.timeline().events().empty());  // nothing is recorded
+    world.timeline().record(true);
+    const auto begin = Clock::now();
+    once(1);
+    world.timeline().record(false);
+    std::vector<Event> spans;
+    // The device is late: a span is there when it has come past its end.
+    const auto of_device = [&] {
+      spans.clear();
+      for (const Event& event : world.timeline().events()) {
+        if (event.track == Track::kDevice) spans.push_back(event);
+      }
+      return spans.size() == 4;
+    };
+    world.wait_until(of_device, "the spans of the stand-in");
+    std::sort(spans.begin(), spans.end(),
+              [](const Event& a, const Event& b) { return a.begin < b.begin; });
+    std::vector<std::string> names;
+    for (const Event& span : spans) {
+      names.emplace_back(span.name);
+      EXPECT_EQ(span.number, 1);
+      EXPECT_LT(begin, span.begin);
+      EXPECT_LT(span.begin, span.end);
+      EXPECT_LT(span.end, Clock::now());
+    }
+    EXPECT_EQ(names, (std::vector<std::string>{"encode", "copy to the host", "copy from the host",
+                                               "merge"}));
+  });
 }
 
 // What lets an exchange be given up: until its merge, parameters and residuals stay as they are.

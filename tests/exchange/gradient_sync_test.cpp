@@ -10,6 +10,8 @@
 #include <numeric>
 
 #include "daso/base/error.h"
+#include "daso/comm/link/staged_link.h"
+#include "late_lane.h"
 #include "run_ranks.h"
 
 namespace daso::test {
@@ -131,6 +133,35 @@ std::vector<Case> cases() {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, GradientSyncs, testing::ValuesIn(cases()));
+
+// As on a device, whose gradients go to the host and back.
+TEST(GradientSync, GivesTheMeanHoweverLateCopiesAre) {
+  const std::vector<std::string> nodes = {"a", "a", "b"};
+  const at::Tensor expected = mean_gradients(3, 1);
+  for (const Reach reach : {Reach::kWorld, Reach::kNode}) {
+    run_ranks({.ranks = 3, .nodes = nodes}, [&](World& world) {
+      const auto module = net();
+      FlatModel flat(module);
+      const std::shared_ptr<Lane> lane = late_lane();
+      StagedLink node(world.node_link("late"), at::kCPU, lane, {.text = "late"}, world.guard());
+      GradientSync sync(world, flat, {.farthest = reach, .bucket_elements = 40},
+                        {.lane = lane, .node = &node});
+      for (int step = 0; step < 2; ++step) {
+        flat.zero_gradients();
+        sync.begin(reach, step);
+        loss(*module, world.rank(), 0).backward();
+        sync.finish();
+      }
+      const at::Tensor own = flat.gradients();
+      const at::Tensor of_first_two = mean_gradients(2, 1);
+      if (reach == Reach::kWorld) {
+        EXPECT_TRUE(at::allclose(own, expected, 1e-5, 1e-6));
+      } else if (world.node() == 0) {
+        EXPECT_TRUE(at::allclose(own, of_first_two, 1e-5, 1e-6));
+      }
+    });
+  }
+}
 
 TEST(GradientSync, OfANodeLeavesOtherNodesAlone) {
   const at::Tensor of_first_two = mean_gradients(2, 1);

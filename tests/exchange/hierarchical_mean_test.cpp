@@ -4,6 +4,8 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include "daso/comm/link/staged_link.h"
+#include "late_lane.h"
 #include "run_ranks.h"
 
 namespace daso::test {
@@ -11,22 +13,28 @@ namespace {
 
 // Rank r holds r * (piece + 1), so that the mean of three ranks is piece + 1, whatever node they
 // are on; 5 elements divide by neither ranks nor nodes.
-TEST(HierarchicalMean, AveragesMorePiecesThanAreInFlight) {
+void expect_averages_of_more_pieces_than_are_in_flight(bool late) {
   for (const std::size_t ahead : {0, 1, 3}) {
     run_ranks({.ranks = 3, .nodes = {"a", "a", "b"}}, [&](World& world) {
       const Leaders leaders(world, ExchangeKind::kSharded, "test");
-      const std::unique_ptr<Lane> lane = open_lane(at::kCPU);
-      HierarchicalMean mean(world, world.node_link("test"), *lane, leaders, ahead);
+      const std::shared_ptr<Lane> lane = late ? late_lane() : open_lane(at::kCPU);
+      StagedLink staged(world.node_link("test"), at::kCPU, lane, {.text = "late"}, world.guard());
+      NodeLink& node = late ? staged : world.node_link("test");
+      HierarchicalMean mean(world, node, *lane, leaders, ahead);
       for (int round = 0; round < 2; ++round) {
         std::vector<at::Tensor> pieces;
         std::vector<int> done;
         for (int i = 0; i < 11; ++i) {
           pieces.push_back(at::full({5}, static_cast<float>(world.rank() * (i + 1))));
-          mean.start_average_of_ranks(pieces.back(), [&done, i] { done.push_back(i); });
+          lane->follow(*lane->mark_of_caller());
+          lane->run([&] {
+            mean.start_average_of_ranks(pieces.back(), [&done, i] { done.push_back(i); });
+          });
           EXPECT_EQ(static_cast<int>(done.size()),
                     std::max(0, i + 1 - 2 * static_cast<int>(ahead)));
         }
-        mean.finish();
+        lane->run([&] { mean.finish(); });
+        lane->lead_caller();
         ASSERT_EQ(done.size(), pieces.size());
         for (int i = 0; i < 11; ++i) {
           EXPECT_EQ(done[static_cast<std::size_t>(i)], i);
@@ -39,6 +47,14 @@ TEST(HierarchicalMean, AveragesMorePiecesThanAreInFlight) {
       EXPECT_EQ(mean.bytes_between_nodes(), bytes);
     });
   }
+}
+
+TEST(HierarchicalMean, AveragesMorePiecesThanAreInFlight) {
+  expect_averages_of_more_pieces_than_are_in_flight(/*late=*/false);
+}
+
+TEST(HierarchicalMean, AveragesWhatIsCopiedToTheHostAndBackHoweverLate) {
+  expect_averages_of_more_pieces_than_are_in_flight(/*late=*/true);
 }
 
 // The owner may do anything with what it receives: here it takes the largest.

@@ -8,9 +8,18 @@ void Timeline::add(const Event& event) {
   events_.push_back(event);
 }
 
+void Timeline::add_late(LateEvent event) {
+  const std::lock_guard lock(mutex_);
+  late_.push_back(std::move(event));
+}
+
 std::vector<Event> Timeline::events() const {
   const std::lock_guard lock(mutex_);
-  return events_;
+  std::vector<Event> all = events_;
+  for (const LateEvent& late : late_) {
+    if (const std::optional<Event> event = late()) all.push_back(*event);
+  }
+  return all;
 }
 
 double Timeline::waited() const {

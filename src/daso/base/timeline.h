@@ -4,6 +4,7 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <utility>
@@ -27,6 +28,7 @@ enum class Track : std::uint8_t {
   kExchange,       // the exchange thread
   kInFlight,       // exchanges from start to merge
   kCheckpoint,     // taken and written
+  kDevice,         // what a device does, in its own time; several at once
   kCommunicating,  // the training thread communicates itself: nothing hides this
   // The same two, where it is known what for. It waits for
   kAllGradients,   // gradients of all ranks
@@ -39,7 +41,7 @@ enum class Track : std::uint8_t {
   kScores,      // the sum of what an evaluation found
   kStatistics,  // the statistics of a batch, shared by the node
 };
-inline constexpr std::size_t kTracks = 17;
+inline constexpr std::size_t kTracks = 18;
 
 // What the training thread waits for that runs in the background.
 constexpr bool waits_for_background(Track track) {
@@ -103,6 +105,9 @@ class Timeline {
   bool recording() const { return on_.load(std::memory_order_relaxed); }
 
   void add(const Event& event);
+  // One whose times are not known yet. It is asked for them when events() is; none: it is left out.
+  using LateEvent = std::function<std::optional<Event>()>;
+  void add_late(LateEvent event);
   std::vector<Event> events() const;
 
   // The seconds of all timed spans so far, recorded or not. For the training thread.
@@ -116,6 +121,7 @@ class Timeline {
   std::atomic<bool> on_{false};
   mutable std::mutex mutex_;
   std::vector<Event> events_;
+  std::vector<LateEvent> late_;
   std::array<double, kTracks> counted_{};
   double inner_ = 0;  // seconds of timed spans inside the one that is open
 };

@@ -6,17 +6,36 @@
 #include <algorithm>
 
 #include "daso/base/error.h"
+#include "daso/comm/link/staged_link.h"
 #include "daso/tensor/flat_values.h"
 
 namespace daso {
 
-Agreement::Agreement(World& world, FlatModel& model, Optimizer& optimizer, const Leaders& leaders)
+namespace {
+
+// Through the host, not by NCCL: what an agreement leaves in the background travels beside the next
+// steps' gradients, and two of NCCL's communicators at work on one GPU, begun by two threads, may
+// wait for each other for ever.
+std::unique_ptr<NodeLink> staged_link(World& world, const Leaders& leaders, at::Device device,
+                                      const std::shared_ptr<Lane>& lane) {
+  if (!lane->copies()) return nullptr;
+  return std::make_unique<StagedLink>(world.node_link(leaders.name()), device, lane,
+                                      LinkName{.text = leaders.name() + " through the host"},
+                                      world.guard());
+}
+
+}  // namespace
+
+Agreement::Agreement(World& world, FlatModel& model, Optimizer& optimizer, const Leaders& leaders,
+                     std::shared_ptr<Lane> lane)
     : world_(world),
       model_(model),
       optimizer_(optimizer),
-      lane_(open_lane(model.parameters().device())),
-      mean_(world, world.node_link(leaders.name(), model.parameters().device()), *lane_, leaders,
+      lane_(lane ? std::move(lane) : open_lane(model.parameters().device())),
+      staged_(staged_link(world, leaders, model.parameters().device(), lane_)),
+      mean_(world, staged_ ? *staged_ : world.node_link(leaders.name()), *lane_, leaders,
             /*ahead=*/kMostPieces),
+      end_(*lane_),
       worker_("agreement") {}
 
 void Agreement::average(const at::Tensor& tensor, std::int64_t exchange,
@@ -37,8 +56,9 @@ void Agreement::agree(std::int64_t exchange, const std::vector<at::Tensor>& resi
   bytes_between_nodes_ = mean_.bytes_between_nodes();
   if (moments.empty()) return;
   unsettled_ = exchange;
-  worker_.post([this, moments, exchange] {
+  worker_.post([this, moments, exchange, given = lane_->mark_of_caller()] {
     const Span background(world_.timeline(), Track::kExchange, "optimizer state", exchange);
+    lane_->follow(*given);
     lane_->run([&] {
       for (const at::Tensor& moment : moments) mean_.average_of_nodes(moment, exchange);
     });
@@ -74,6 +94,7 @@ std::int64_t Agreement::refuse_non_finite(std::int64_t exchange,
   // One flag for all, so that a GPU is waited for once.
   const at::Tensor overflow = clear_flag(model_.parameters());
   for (const at::Tensor& part : parts) check_finite_into(part, overflow);
+  world_.wait_for(overflow.device(), "looking for values that are not finite");
   const bool finite = overflow.item<int>() == 0;
   const at::Tensor own = at::tensor({optimizer_.steps(), std::int64_t{finite}}, at::kLong);
   const at::Tensor all = at::empty({world_.size(), 2}, at::kLong);

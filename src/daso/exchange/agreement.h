@@ -15,8 +15,9 @@ namespace daso {
 // until then.
 class Agreement {
  public:
-  // All is borrowed.
-  Agreement(World& world, FlatModel& model, Optimizer& optimizer, const Leaders& leaders);
+  // All is borrowed but the lane, which is null for that of the model's device.
+  Agreement(World& world, FlatModel& model, Optimizer& optimizer, const Leaders& leaders,
+            std::shared_ptr<Lane> lane = nullptr);
 
   // Parameters and optimizer state of all nodes become their mean, step counters their maximum; the
   // optimizer's state by settle(). `residuals` are Exchange::residuals(). Throws PeerError; Error
@@ -42,11 +43,13 @@ class Agreement {
   World& world_;
   FlatModel& model_;
   Optimizer& optimizer_;
-  const std::unique_ptr<Lane> lane_;
+  const std::shared_ptr<Lane> lane_;
+  const std::unique_ptr<NodeLink> staged_;  // null on the CPU
   HierarchicalMean mean_;
   std::int64_t unsettled_ = kNothing;  // the agreement whose optimizer state is on its way
   double busy_seconds_ = 0;
   std::int64_t bytes_between_nodes_ = 0;
+  const LaneEnd end_;
   Worker worker_;  // last: it uses all of the above
 };
 

@@ -50,8 +50,7 @@ CopyDifference first_difference(const std::vector<FlatSpan>& spans, const at::Te
 }  // namespace
 
 void check_equal_in_node(const World& world, NodeLink& node, const FlatModel& model,
-                         std::int64_t own, const std::function<at::Tensor()>& parameters,
-                         std::int64_t exchange) {
+                         std::int64_t own, const at::Tensor& parameters, std::int64_t exchange) {
   const Slices by_rank{.slices = node.size()};
   const at::Tensor digests = at::zeros({node.size()}, at::kLong);
   digests[node.rank()] = own;
@@ -60,11 +59,16 @@ void check_equal_in_node(const World& world, NodeLink& node, const FlatModel& mo
   bool equal = true;
   for (int rank = 1; rank < node.size(); ++rank) equal = equal && each[rank] == each[0];
   if (equal) return;
+  if (!parameters.defined()) {
+    throw Error(fmt::format(
+        "exchange {}: the parameters of node {} are not the same on all its ranks, though they got "
+        "the same gradients",
+        exchange, world.topology().name_of(world.node())));
+  }
   const std::vector<FlatSpan>& spans = model.parameter_spans();
   const at::Tensor by_tensor =
       at::zeros({node.size(), static_cast<std::int64_t>(spans.size())}, at::kLong);
-  const at::Tensor here = parameters();
-  by_tensor[node.rank()].copy_(digests_by_tensor(spans, {.values = host_floats(here)}));
+  by_tensor[node.rank()].copy_(digests_by_tensor(spans, {.values = host_floats(parameters)}));
   node.gather(by_tensor, by_rank, world.limit());
   const CopyDifference difference = first_difference(spans, by_tensor);
   const std::vector<int>& ranks = world.topology().ranks_of(world.node());

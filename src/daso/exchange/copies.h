@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <functional>
 #include <span>
 
 #include "daso/comm/world.h"
@@ -13,11 +12,10 @@
 namespace daso {
 
 // Collective over the node: throws Error if the ranks hold different parameters, of which `own` is
-// this rank's digest. `parameters`, asked for only then, are those on the host, with the layout of
-// the model.
+// this rank's digest. `parameters` are those of the digest, on the host, with the layout of the
+// model; undefined on all ranks where they are no longer there: then no tensor is named.
 void check_equal_in_node(const World& world, NodeLink& node, const FlatModel& model,
-                         std::int64_t own, const std::function<at::Tensor()>& parameters,
-                         std::int64_t exchange);
+                         std::int64_t own, const at::Tensor& parameters, std::int64_t exchange);
 
 // A part of the layout, from element `begin` on, in memory of the host.
 struct FlatPart {

@@ -8,6 +8,7 @@
 #include "daso/base/error.h"
 #include "daso/exchange/copies.h"
 #include "daso/kernels/merge.h"
+#include "daso/tensor/device_span.h"
 #include "daso/tensor/large_tensor.h"
 
 namespace daso {
@@ -52,6 +53,7 @@ Exchange::Exchange(World& world, const FlatModel& model, const Leaders& leaders,
       rows_(model.parameters().numel() / kFlatBlock),
       width_(padded_rows(rows_of(0).length())),
       pieces_(pieces_of(kept_rows(), world.topology().nodes())),
+      end_(*lane_),
       worker_("exchange") {
   const auto block = static_cast<std::int64_t>(encoded_bytes(options.wire, kBlockElements));
   const int nodes = world.topology().nodes();
@@ -118,7 +120,11 @@ void Exchange::start(std::int64_t exchange) {
   started_ = Clock::now();
   const Role& role = leaders_.role(leaders_.role_of(exchange));
   if (snapshot_.defined()) snapshot_.copy_(model_.parameters());
-  if (!on_host_) encode(role, model_.parameters());
+  if (!on_host_) {
+    const DeviceSpan encoding(world_.timeline(), *lane_, DeviceSpan::Of::kCaller, "encode",
+                              exchange);
+    encode(role, model_.parameters());
+  }
   worker_.post([this, &role, started = lane_->mark_of_caller()] { run(role, *started); });
 }
 
@@ -166,6 +172,7 @@ void Exchange::merge(std::int64_t staleness) {
   costs_.bytes_between_nodes = mean_.bytes_between_nodes();
   if (next_distance_) distance_ = std::exchange(next_distance_, std::nullopt);
   std::swap(residual_, next_residual_);
+  const DeviceSpan device_span(timeline, *lane_, DeviceSpan::Of::kCaller, "merge", exchange_);
   for (int slice = 0; slice < leaders_.slices(); ++slice) {
     rule_->apply({.merge = {.wire = options_.wire,
                             .own = encoded(own_, slice),
@@ -191,22 +198,19 @@ void Exchange::run(const Role& role, const LaneMark& started) {
   }
   if (node_.size() > 1) {
     const Span span(timeline, Track::kExchange, "compare in node", exchange_);
-    check_equal_in_node(
-        world_, node_, model_, *column<std::int64_t>(header_here_, kParametersDigest),
-        [this] { return parameters_on_host(); }, exchange_);
+    // On a device they have moved on since, each rank's by itself: no tensor can be named.
+    check_equal_in_node(world_, node_, model_,
+                        *column<std::int64_t>(header_here_, kParametersDigest),
+                        on_host_ ? snapshot_ : at::Tensor(), exchange_);
   }
   if (role.slice) exchange_with_peers(role);
   if (node_.size() == 1) return;
   const Span span(timeline, Track::kExchange, "gather in node", exchange_);
   node_.gather(own_here_, role.slices, world_.limit());
   node_.gather(back_here_, role.slices, world_.limit());
+  const DeviceSpan copies(timeline, *lane_, DeviceSpan::Of::kLane, "copy from the host", exchange_);
   lane_->copy(own_, own_here_);
   lane_->copy(back_, back_here_);
-}
-
-// On a device they have moved on since the start. What is wrong with them still is.
-at::Tensor Exchange::parameters_on_host() const {
-  return on_host_ ? snapshot_ : model_.parameters().cpu();
 }
 
 void Exchange::exchange_with_peers(const Role& role) {
@@ -221,6 +225,7 @@ void Exchange::exchange_with_peers(const Role& role) {
   }
   std::vector<std::shared_ptr<LaneMark>> down;
   for (const Segment& piece : pieces_) {
+    const DeviceSpan copy(timeline, *lane_, DeviceSpan::Of::kLane, "copy to the host", exchange_);
     lane_->copy(piece_of(of_slice(own_here_), piece), piece_of(of_slice(own_), piece));
     down.push_back(lane_->mark());
   }
@@ -244,6 +249,9 @@ void Exchange::exchange_with_peers(const Role& role) {
                             .output = back,
                             .rule = rule,
                             .done = [this, back, up = piece_of(of_slice(back_), piece)] {
+                              const DeviceSpan copy(world_.timeline(), *lane_,
+                                                    DeviceSpan::Of::kLane, "copy from the host",
+                                                    exchange_);
                               lane_->copy(up, back);
                             }});
   }
@@ -260,11 +268,15 @@ Draws Exchange::draws_of(std::int64_t sender, std::int64_t first_row) const {
 }
 
 std::int64_t Exchange::first_bad(int slice) const {
-  const at::Tensor parameters = parameters_on_host();
-  const at::Tensor anchor = anchor_.cpu();
-  const auto place =
-      first_non_finite(options_.wire, elements(parameters, slice), host_floats(anchor));
+  if (!on_host_) return -1;  // the parameters have moved on since
+  const auto place = first_non_finite(options_.wire, elements(snapshot_, slice), anchor_of(slice));
   return rows_of(slice).begin * kFlatBlock + static_cast<std::int64_t>(place.value_or(0));
+}
+
+std::string Exchange::name_at(std::int64_t element) const {
+  if (element < 0) return "a parameter";
+  const FlatSpan* span = span_at(model_.parameter_spans(), element);
+  return fmt::format("'{}'", span == nullptr ? "the padding" : span->name);
 }
 
 // Copies of the anchor are equal on all nodes, or every later mean is wrong; and what is not finite
@@ -278,12 +290,10 @@ void Exchange::compare_headers(const Role& role, Pending arriving) {
     const auto header = headers[role.peers.shares[static_cast<std::size_t>(node)].rank];
     equal = equal && header[kAnchorDigest] == headers[0][kAnchorDigest];
     if (header[kOverflow] == 0) continue;
-    const FlatSpan* span = span_at(model_.parameter_spans(), header[kFirstBad]);
     throw Error(fmt::format(
-        "exchange {}: the change of '{}' on node {} is not finite on the wire {}: the run has "
+        "exchange {}: the change of {} on node {} is not finite on the wire {}: the run has "
         "diverged; a smaller learning rate or, on fp16, another wire may help",
-        exchange_, span == nullptr ? "the padding" : span->name, topology.name_of(node),
-        name_of(options_.wire)));
+        exchange_, name_at(header[kFirstBad]), topology.name_of(node), name_of(options_.wire)));
   }
   if (equal) return;
   const at::Tensor anchor = anchor_.cpu();
@@ -333,12 +343,12 @@ State Exchange::state() {
   State state;
   if (in_flight_) {
     worker_.wait();
-    state["exchange.own"] = own_here_.clone();
-    state["exchange.back"] = back_here_.clone();
-    if (rule_->needs_sent()) state["exchange.sent"] = snapshot_.clone();
+    state["exchange.own"] = kept(own_here_);
+    state["exchange.back"] = kept(back_here_);
+    if (rule_->needs_sent()) state["exchange.sent"] = kept(snapshot_);
   }
-  state["exchange.anchor"] = anchor_.clone();
-  state["exchange.rest"] = (in_flight_ ? next_residual_ : residual_).clone();
+  state["exchange.anchor"] = kept(anchor_);
+  state["exchange.rest"] = kept(in_flight_ ? next_residual_ : residual_);
   return state;
 }
 

@@ -99,8 +99,8 @@ class Exchange {
   // On the exchange thread.
   void run(const Role& role, const LaneMark& started);
   void exchange_with_peers(const Role& role);
-  std::int64_t first_bad(int slice) const;  // the first element that cannot travel
-  at::Tensor parameters_on_host() const;
+  std::int64_t first_bad(int slice) const;  // the first element that cannot travel; -1: not known
+  std::string name_at(std::int64_t element) const;
   void compare_headers(const Role& role, Pending arriving);
   void average(const Role& role, const Segment& piece, const at::Tensor& received,
                const at::Tensor& answer);
@@ -136,6 +136,7 @@ class Exchange {
   std::optional<double> next_distance_;  // of its slice
   std::optional<double> distance_;
   Costs costs_;
+  const LaneEnd end_;
   Worker worker_;  // last: it uses all of the above
 };
 

@@ -16,15 +16,18 @@ constexpr std::size_t kPiecesAhead = 4;
 
 }  // namespace
 
-GradientSync::GradientSync(World& world, FlatModel& model, const GradientSyncOptions& options)
+GradientSync::GradientSync(World& world, FlatModel& model, const GradientSyncOptions& options,
+                           const GradientWays& ways)
     : world_(world),
       model_(model),
-      lane_(open_lane(model.gradients().device())),
-      node_(world.node_link("gradients", model.gradients().device())),
+      lane_(ways.lane ? ways.lane : open_lane(model.gradients().device())),
+      node_(ways.node != nullptr ? *ways.node
+                                 : world.node_link("gradients", model.gradients().device())),
       finite_(options.finite && model.gradients().is_cpu()),
       piece_elements_(gradient_piece(model.gradients().numel(), options.bucket_elements)),
       watch_(model, cut_buckets(model.parameter_spans(), options.bucket_elements),
              [this](std::size_t bucket) { hand_over(bucket); }),
+      end_(*lane_),
       worker_("gradients") {
   if (options.farthest == Reach::kNode || world.topology().nodes() == 1) return;
   leaders_.emplace(world, ExchangeKind::kSharded, "gradients between nodes");

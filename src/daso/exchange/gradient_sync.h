@@ -23,9 +23,16 @@ struct GradientSyncOptions {
   Reach farthest = Reach::kWorld;
   std::int64_t bucket_elements = 1 << 18;
   // Refuse gradients that are not finite; else their mean is not finite either. On a device nobody
-  // asks: the answer would take a wait for each bucket, and a loss that is not finite tells as much
-  // two steps later.
+  // asks here: the answer would take a wait for each bucket. A run looks at the means two steps
+  // later (LossWatch).
   bool finite = true;
+};
+
+// How gradients reach the host and the other ranks of the node; null: as those of the model's
+// device do. The link is borrowed, and is for the lane's tensors.
+struct GradientWays {
+  std::shared_ptr<Lane> lane = nullptr;
+  NodeLink* node = nullptr;
 };
 
 // Averages gradients while backward still runs, bucket by bucket, in place in the flat gradient
@@ -47,7 +54,8 @@ class GradientSync {
  public:
   // World and model are borrowed. Makes the groups that the farthest reach needs; all ranks within
   // it must do so together.
-  GradientSync(World& world, FlatModel& model, const GradientSyncOptions& options);
+  GradientSync(World& world, FlatModel& model, const GradientSyncOptions& options,
+               const GradientWays& ways = {});
 
   // The step is for messages.
   void begin(Reach reach, std::int64_t step);
@@ -66,7 +74,7 @@ class GradientSync {
 
   World& world_;
   FlatModel& model_;
-  const std::unique_ptr<Lane> lane_;
+  const std::shared_ptr<Lane> lane_;
   NodeLink& node_;
   const bool finite_;
   const std::int64_t piece_elements_;  // between nodes, at most
@@ -76,6 +84,7 @@ class GradientSync {
   std::int64_t step_ = 0;
   double busy_seconds_ = 0;  // of its thread, up to the last finish()
   GradientWatch watch_;
+  const LaneEnd end_;
   Worker worker_;  // last: it uses all of the above
 };
 

@@ -69,7 +69,7 @@ State WithEma::state() const {
   const at::Tensor flat = average();
   const std::vector<FlatSpan>& spans = model_.parameter_spans();
   for (std::size_t i = 0; i < spans.size(); ++i) {
-    state[kSection + spans[i].name] = view_of(flat, i).clone();
+    state[kSection + spans[i].name] = kept(view_of(flat, i));
   }
   return state;
 }

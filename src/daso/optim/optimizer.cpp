@@ -69,7 +69,7 @@ std::vector<at::Tensor> MomentOptimizer::moments() const {
 State MomentOptimizer::state() const {
   State state;
   state[name_ + ".steps"] = integer(steps_);
-  for (const auto& [moment, tensor] : moments_) state[name_ + "." + moment] = tensor.clone();
+  for (const auto& [moment, tensor] : moments_) state[name_ + "." + moment] = kept(tensor);
   return state;
 }
 

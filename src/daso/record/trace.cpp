@@ -30,7 +30,8 @@ constexpr std::array kRows = {TraceRow{"training", false},
                               TraceRow{"gradients", true},
                               TraceRow{"exchange thread", false},
                               TraceRow{"exchanges, start to merge", true},
-                              TraceRow{"checkpoints", true}};
+                              TraceRow{"checkpoints", true},
+                              TraceRow{"device", true}};
 
 std::size_t row_of(Track track) {
   return static_cast<std::size_t>(cause_of(track) ? Track::kWaiting : track);
