@@ -6,8 +6,10 @@
 
 #include <cmath>
 #include <string>
+#include <thread>
 
 #include "daso/base/error.h"
+#include "late_lane.h"
 
 namespace daso {
 namespace {
@@ -72,14 +74,39 @@ TEST(LossWatch, NamesTheFirstStepThatIsNotFinite) {
   const std::string expected =
       "the loss of rank 3 is nan in step 5: the run has diverged; a "
       "smaller learning rate than 0.5 may help, or --clip-norm";
+  const std::unique_ptr<Lane> lane = open_lane(at::kCPU);
   for (const int lag : {0, 2}) {
-    LossWatch watch(3, static_cast<std::size_t>(lag));
+    LossWatch watch(3, static_cast<std::size_t>(lag), *lane, {});
     for (int step = 0; step < 5 + lag; ++step) EXPECT_EQ(said([&] { add(watch, step); }), "");
     EXPECT_EQ(said([&] { add(watch, 5 + lag); }), expected) << "lag " << lag;
   }
-  LossWatch ending(3, 2);
+  LossWatch ending(3, 2, *lane, {});
   for (int step = 4; step < 6; ++step) add(ending, step);
   EXPECT_EQ(said([&] { ending.flush(); }), expected);
+}
+
+// As of a device: the numbers are on the host later, and the step's loss is finite.
+TEST(LossWatch, NamesTheStepWhoseGradientsAreNotFinite) {
+  const std::unique_ptr<Lane> lane = test::late_lane();
+  int waits = 0;
+  LossWatch watch(1, LossWatch::kDeviceLag, *lane, [&](const std::function<bool()>& holds) {
+    ++waits;
+    while (!holds()) std::this_thread::yield();
+  });
+  const auto add = [&](int step) {
+    watch.add(at::ones({}, at::kDouble), {.step = step, .rate = 0.5});
+    watch.add_gradients(at::full({1}, step == 2 ? 1 : 0, at::kInt));
+  };
+  for (int step = 0; step < 4; ++step) add(step);
+  EXPECT_GT(waits, 0);
+  try {
+    watch.flush();
+    FAIL() << "a step that is not finite was taken";
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(),
+                 "gradients of rank 1 are not finite in step 2: the run has diverged; a smaller "
+                 "learning rate than 0.5 may help, or --clip-norm");
+  }
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "daso/base/error.h"
 #include "daso/optim/ema.h"
 #include "daso/optim/gradients.h"
+#include "daso/tensor/flat_values.h"
 #include "daso/tensor/safetensors.h"
 
 namespace daso {
@@ -30,6 +31,7 @@ void Course::begin_turn(InterruptedBy interrupted) {
 }
 
 void Course::end_turn() {
+  device_span_.reset();
   span_.reset();
   world_.timeline().record(false);
   record_.end_turn();
@@ -39,6 +41,8 @@ StepInfo Course::begin_step() {
   info_ = info_at(run_.place().epoch, run_.place().batch);
   record_.begin_step(info_.step);
   span_.emplace(world_.timeline(), Track::kTraining, "step", info_.step);
+  device_span_.emplace(world_.timeline(), *lane_, DeviceSpan::Of::kCaller, "compute a step",
+                       info_.step);
   return info_;
 }
 
@@ -62,14 +66,23 @@ void Course::average(const at::Tensor& loss) {
   loss_ = loss;
   loss_watch_.add(loss, info_);
   strategy_->before_step();
+  const at::Tensor& gradients = run_.model().gradients();
+  // On the CPU they were looked at before they were averaged, and fp16 skips such steps.
+  if (gradients.is_cpu() || run_.scaler()) return;
+  const at::Tensor overflow = clear_flag(gradients);
+  check_finite_into(gradients, overflow);
+  loss_watch_.add_gradients(overflow);
 }
 
 // A step that is skipped counts as one: what is due after it happens.
 bool Course::update() {
   const Span span(world_.timeline(), Track::kTraining, "optimizer", info_.step);
-  if (run_.scaler() && !run_.scaler()->unscale(run_.model())) {
-    ++run_.tally().skipped_steps;
-    return false;
+  if (run_.scaler()) {
+    world_.wait_for(run_.device(), "computing a step");  // unscale() reads a flag
+    if (!run_.scaler()->unscale(run_.model())) {
+      ++run_.tally().skipped_steps;
+      return false;
+    }
   }
   const std::optional<double>& clip = run_.settings().clip_norm;
   if (clip) clip_by_norm(run_.model(), *clip);
@@ -79,6 +92,7 @@ bool Course::update() {
 
 void Course::end_step() {
   run_.tally().add(strategy_->after_step(info_));
+  device_span_.reset();
   record_.end_step();
   run_.tally().loss.add(loss_);
   run_.move_to({.epoch = info_.epoch, .batch = info_.batch + 1, .step = info_.step + 1});
@@ -186,14 +200,12 @@ Request Course::own_request() const {
 RunState Course::state() {
   strategy_->settle();
   loss_watch_.flush();
+  world_.wait_for(run_.device(), "the last step");  // what follows reads tensors
   RunState state = run_.state();
   state.batches = plan_.batches;
   state.nodes = ranks_per_node(world_.topology());
   state.rank = world_.rank();
   add_section(state.own, "strategy.", strategy_->state());
-  for (State* part : {&state.common, &state.own}) {
-    for (auto& [name, tensor] : *part) tensor = tensor.cpu();
-  }
   return state;
 }
 

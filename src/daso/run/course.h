@@ -17,6 +17,8 @@
 #include "daso/run/run.h"
 #include "daso/run/session_record.h"
 #include "daso/strategy/strategy.h"
+#include "daso/tensor/device_span.h"
+#include "daso/tensor/lane.h"
 
 namespace daso {
 
@@ -54,8 +56,8 @@ using InterruptedBy = std::function<std::optional<int>()>;
 class Course {
  public:
   // Begins the run, or goes on with it: where a course before has left it, else, with
-  // settings.resume, from a checkpoint. An epoch has so many steps, on all ranks. Throws ConfigError
-  // for what does not fit.
+  // settings.resume, from a checkpoint. An epoch has so many steps, on all ranks. Throws
+  // ConfigError for what does not fit.
   Course(World& world, Run& run, std::int64_t batches);
   Course(const Course&) = delete;
   Course& operator=(const Course&) = delete;
@@ -67,8 +69,8 @@ class Course {
   Communicator& team() { return team_; }
   bool has_saved() const { return has_saved_; }  // it has begun to write a checkpoint
   bool over() const { return run_.finished() || stopping_; }
-  bool stopping() const { return stopping_; }                   // a signal has said so
-  std::optional<RunPlace> resumed() const { return resumed_; }  // where it went on; none: it began
+  bool stopping() const { return stopping_; }                    // a signal has said so
+  std::optional<RunPlace> resumed() const { return resumed_; }   // where it went on; none: it began
   const std::string& begun_with() const { return begun_with_; }  // what --init gave, on rank 0
 
   // Several runs can take turns on one world; only a course's own turns count in its seconds.
@@ -96,7 +98,8 @@ class Course {
 
   // After the epoch's last step: what nodes agree on.
   void end_epoch();
-  // Of the averaged parameters, where there are any; what is kept as the best is what was evaluated.
+  // Of the averaged parameters, where there are any; what is kept as the best is what was
+  // evaluated.
   void evaluate(const std::function<Score()>& score);
   void close_epoch(const OnProgress& on_progress);
   // BatchNorm's statistics become their mean; the last step of an epoch has done so.
@@ -134,10 +137,13 @@ class Course {
   CheckpointWriter checkpoints_;
   Disk best_disk_;  // of the best model
   SessionRecord record_;
+  const std::unique_ptr<Lane>
+      lane_;  // brings losses to the host, and knows the times of the device
   LossWatch loss_watch_;
   InterruptedBy interrupted_;
-  StepInfo info_;             // of the step that was begun last, as are the next two
+  StepInfo info_;  // of the step that was begun last, as are the next three
   std::optional<Span> span_;
+  std::optional<DeviceSpan> device_span_;
   at::Tensor loss_;
   bool evaluated_ = false;  // in this epoch
   std::optional<RunPlace> resumed_;

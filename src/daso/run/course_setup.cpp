@@ -51,7 +51,8 @@ Course::Course(World& world, Run& run, std::int64_t batches)
       control_(world),
       checkpoints_(world, run.settings().out / "checkpoints", run.settings().keep),
       record_(world, run, *strategy_),  // its trace begins before an exchange is taken up
-      loss_watch_(world.rank(), run.device().is_cpu() ? 0 : LossWatch::kDeviceLag,
+      lane_(open_lane(run.device())),
+      loss_watch_(world.rank(), run.device().is_cpu() ? 0 : LossWatch::kDeviceLag, *lane_,
                   [&world](const std::function<bool()>& holds) {
                     world.wait_until(holds, "computing a step");
                   }) {

@@ -60,15 +60,23 @@ double EpochLoss::sum() const { return sum_.defined() ? sum_.item<double>() : 0;
 double EpochLoss::mean() const { return steps_ == 0 ? 0 : sum() / static_cast<double>(steps_); }
 
 void LossWatch::add(const at::Tensor& loss, const StepInfo& info) {
-  Entry entry{.loss = loss, .step = info.step, .rate = info.rate};
-  if (!loss.is_cpu()) {
-    if (!lane_) lane_ = open_lane(loss.device());
-    entry.loss = lane_->host_room(loss);
-    entry.loss.copy_(loss, /*non_blocking=*/true);
-    entry.copied = lane_->mark_of_caller();
-  }
+  Entry entry{.loss = bring(loss), .step = info.step, .rate = info.rate};
+  entry.copied = lane_.mark();
   waiting_.push_back(std::move(entry));
   look_until(lag_);
+}
+
+void LossWatch::add_gradients(const at::Tensor& overflow) {
+  DASO_ASSERT(!waiting_.empty());
+  waiting_.back().overflow = bring(overflow);
+  waiting_.back().copied = lane_.mark();
+}
+
+LossWatch::Number LossWatch::bring(const at::Tensor& number) {
+  lane_.follow(*lane_.mark_of_caller());
+  const at::Tensor room = lane_.host_room(number);
+  lane_.copy(room, number);
+  return {.there = number, .here = room};
 }
 
 void LossWatch::flush() { look_until(0); }
@@ -76,14 +84,22 @@ void LossWatch::flush() { look_until(0); }
 void LossWatch::look_until(std::size_t left) {
   for (; waiting_.size() > left; waiting_.pop_front()) {
     const Entry& oldest = waiting_.front();
-    if (oldest.copied) wait_([&] { return oldest.copied->reached(); });
-    const double loss = oldest.loss.item<double>();
-    if (std::isfinite(loss)) continue;
-    throw Error(
-        fmt::format("the loss of rank {} is {} in step {}: the run has diverged; a smaller "
-                    "learning rate than {} may help, or --clip-norm",
-                    rank_, loss, oldest.step, oldest.rate));
+    if (!oldest.copied->reached()) wait_([&] { return oldest.copied->reached(); });
+    refuse_non_finite(oldest);
   }
+}
+
+void LossWatch::refuse_non_finite(const Entry& entry) const {
+  const double loss = entry.loss.here.item<double>();
+  const bool overflow = entry.overflow.here.defined() && entry.overflow.here.item<int>() != 0;
+  if (std::isfinite(loss) && !overflow) return;
+  const std::string what = std::isfinite(loss)
+                               ? fmt::format("gradients of rank {} are not finite", rank_)
+                               : fmt::format("the loss of rank {} is {}", rank_, loss);
+  throw Error(
+      fmt::format("{} in step {}: the run has diverged; a smaller learning rate than {} may help, "
+                  "or --clip-norm",
+                  what, entry.step, entry.rate));
 }
 
 double perplexity_of(double loss) { return std::exp(loss); }
@@ -149,6 +165,7 @@ Score evaluate(Network& network, at::Device device, EvaluationLoader& own_part, 
     add(totals, scores.flatten(0, -2), batch.labels.flatten(), of_images);
   }
   network.train(was_training);
+  world.wait_for(device, "evaluating");
   {
     const TimedSpan span(world.timeline(), Track::kScores, "scores", 0);
     totals = ranks.all_reduce(totals.cpu(), Reduce::kSum).wait(world.limit());

@@ -21,7 +21,8 @@
 // all that the device has still to do. So nothing in a training step reads one: it is added to a
 // sum that stays where the losses are (EpochLoss), and somebody who needs the number reads that:
 // what is recorded, an epoch's end, a checkpoint. Whether losses are finite is the one question of
-// every step; it is asked late enough for the answer to be there (LossWatch).
+// every step; it is asked late enough for the answer to be there (LossWatch). On a device the same
+// is asked of the gradients, by a flag.
 namespace daso {
 
 class Network;  // in network.h
@@ -50,9 +51,9 @@ class EpochLoss {
   std::int64_t steps_ = 0;
 };
 
-// Ends a run whose loss is no longer finite. A loss is looked at `lag` steps after its own: 0 on
-// the CPU, where it is there at once; 2 on a device, which has computed it by then. The error names
-// the first such step, whenever it is found out.
+// Ends a run whose loss or gradients are no longer finite. A step is looked at `lag` steps later: 0
+// on the CPU, where its loss is there at once; 2 on a device, which has computed it by then. The
+// error names the first such step, whenever it is found out.
 class LossWatch {
  public:
   static constexpr std::size_t kDeviceLag = 2;
@@ -60,27 +61,38 @@ class LossWatch {
   // device has been given by then; this waits for a copy of the loss that was made in its own step.
   using Wait = std::function<void(const std::function<bool()>& holds)>;
 
-  LossWatch(int rank, std::size_t lag, Wait wait = {})
-      : rank_(rank), lag_(lag), wait_(std::move(wait)) {}
+  // The lane of the losses' device is borrowed.
+  LossWatch(int rank, std::size_t lag, Lane& lane, Wait wait)
+      : rank_(rank), lag_(lag), lane_(lane), wait_(std::move(wait)) {}
 
-  // Throws Error if a loss that is old enough is not finite.
+  // Throws Error if a step that is old enough is not finite.
   void add(const at::Tensor& loss, const StepInfo& info);
+  // Of the step that was added last, with a lag: a flag of its gradients (flat_values.h).
+  void add_gradients(const at::Tensor& overflow);
   // Looks at all that are left: before others rely on the steps so far.
   void flush();
 
  private:
+  // A number on its way to the host.
+  struct Number {
+    at::Tensor there;  // on the device; kept until it is copied
+    at::Tensor here;
+  };
   struct Entry {
-    at::Tensor loss;                   // on the host
-    std::shared_ptr<LaneMark> copied;  // null: it has been there from the beginning
+    Number loss;
+    Number overflow;  // undefined: nobody asks
+    std::shared_ptr<LaneMark> copied;
     std::int64_t step = 0;
     double rate = 0;
   };
+  Number bring(const at::Tensor& number);
   void look_until(std::size_t left);
+  void refuse_non_finite(const Entry& entry) const;
 
   const int rank_;
   const std::size_t lag_;
+  Lane& lane_;
   const Wait wait_;
-  std::unique_ptr<Lane> lane_;  // of the losses' device; null: that is the CPU
   std::deque<Entry> waiting_;
 };
 

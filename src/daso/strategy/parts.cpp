@@ -78,6 +78,7 @@ double EpochMeans::mean_loss(int epoch, double loss) {
 
 void EpochMeans::average_buffers() {
   if (model_.buffers().numel() == 0) return;
+  world_.wait_for(model_.buffers().device(), "averaging buffers");  // which are then read
   const TimedSpan span(world_.timeline(), Track::kAgreement, "buffers", 0);
   buffers_mean_(model_.buffers(), world_.limit());
 }
