@@ -9,6 +9,7 @@
 #include "daso/base/error.h"
 #include "daso/base/text.h"
 #include "daso/tensor/bf16.h"
+#include "daso/tensor/device.h"
 #include "data/data_files.h"
 #include "data/image_files.h"
 #include "runs.h"
@@ -178,8 +179,10 @@ std::vector<Feature> features(const fs::path& folder) {
 }
 
 // Trains for two epochs, then again from a checkpoint in the middle of the second: the same bytes.
-void expect_to_work(Settings options) {
-  const RunOptions ranks{.nodes = {"a", "a", "b"}};
+void expect_to_work(Settings options, at::Device device) {
+  RunOptions ranks;
+  ranks.nodes = {"a", "a", "b"};
+  ranks.device = device;
   const ScratchFolder whole;
   options.out = whole.path();
   const std::vector<Summary> done = train(options, ranks);
@@ -207,45 +210,101 @@ class Reasons {
   std::string list_;
 };
 
-std::string page() {
+// None where there is none to be used. To be asked before anything is drawn.
+std::optional<at::Device> gpu() {
+  try {
+    return find_device({.kind = DeviceChoice::Kind::kCuda}, /*place=*/0).device;
+  } catch (const ConfigError&) {
+    return std::nullopt;
+  }
+}
+
+Settings options_for(const Feature& feature, const std::string& strategy) {
+  Settings options = small_run("");
+  options.data = "synthetic:train=60,test=12,size=8,channels=1";
+  options.batch_size = 4;
+  options.epochs = 2;
+  options.strategy = strategy;
+  options.checkpoint_every = Every{.number = 6, .unit = Every::Unit::kSteps};
+  feature.choose(options);
+  return options;
+}
+
+// A cell: "yes", or the number of the reason.
+std::string outcome(Settings options, at::Device device, Reasons& reasons) {
+  if (!device.is_cpu()) {
+    options.deterministic = true;
+    options.graphs = Graphs::kOff;  // the ranks are threads, and one at a time could record
+  }
+  try {
+    validate(options);
+    expect_to_work(options, device);
+    return "yes";
+  } catch (const ConfigError& error) {
+    return reasons.mark(error.what());
+  }
+}
+
+// All strategies together: "yes", or what those come to that work on the CPU and not there.
+std::string outcome_on_gpu(const Feature& feature, const std::vector<std::string>& on_cpu,
+                           at::Device device, Reasons& reasons) {
+  std::vector<std::string> refused;
+  for (std::size_t i = 0; i < strategy_names().size(); ++i) {
+    const std::string& strategy = strategy_names()[i];
+    if (on_cpu[i] != "yes") continue;
+    SCOPED_TRACE(fmt::format("{} with {} on a GPU", feature.name, strategy));
+    const std::string cell = outcome(options_for(feature, strategy), device, reasons);
+    if (cell != "yes") refused.push_back(fmt::format("not {} {}", strategy, cell));
+  }
+  return refused.empty() ? "yes" : join(refused, ", ");
+}
+
+// What the page says of a feature on a GPU, where there is none to find out.
+std::string outcome_so_far(const Feature& feature, const std::string& before) {
+  const std::string begin = fmt::format("| {} |", feature.name);
+  for (const std::string& line : split(before, '\n')) {
+    if (!line.starts_with(begin)) continue;
+    const std::vector<std::string> cells = split(line, '|');
+    // Of a page without this column the last cell is a strategy's.
+    if (cells.size() == strategy_names().size() + 4) {
+      const std::string& cell = cells[cells.size() - 2];
+      return cell.substr(1, cell.size() - 2);
+    }
+  }
+  return "not run yet";
+}
+
+std::string page(const std::string& before, std::optional<at::Device> device) {
   const ScratchFolder folder;
   write_data(folder.path());
   std::string table;
   Reasons reasons;
   for (const Feature& feature : features(folder.path())) {
-    table += fmt::format("| {} |", feature.name);
+    std::vector<std::string> cells;
     for (const std::string& strategy : strategy_names()) {
       SCOPED_TRACE(fmt::format("{} with {}", feature.name, strategy));
-      Settings options = small_run("");
-      options.data = "synthetic:train=60,test=12,size=8,channels=1";
-      options.batch_size = 4;
-      options.epochs = 2;
-      options.strategy = strategy;
-      options.checkpoint_every = Every{.number = 6, .unit = Every::Unit::kSteps};
-      feature.choose(options);
-      try {
-        validate(options);
-        expect_to_work(options);
-        table += " yes |";
-      } catch (const ConfigError& error) {
-        table += fmt::format(" {} |", reasons.mark(error.what()));
-      }
+      cells.push_back(outcome(options_for(feature, strategy), at::kCPU, reasons));
     }
-    table += "\n";
+    cells.push_back(device ? outcome_on_gpu(feature, cells, *device, reasons)
+                           : outcome_so_far(feature, before));
+    table += fmt::format("| {} | {} |\n", feature.name, join(cells, " | "));
   }
   return fmt::format(
       "# Combinations\n\n"
       "Each *yes* was run: two epochs on three ranks of two nodes, and again from a checkpoint in "
       "the middle of\nthe second epoch, which ended with the same bytes. A number means that `daso "
-      "train` refuses the combination, for\nthe reason listed below. `tests/run/matrix_test.cpp` "
-      "generates this page.\n\n"
-      "| | {} |\n|---|{}\n{}\n{}",
+      "train` refuses the combination, for\nthe reason listed below. The last column is of all "
+      "strategies that say *yes*, on one NVIDIA GPU that the ranks share,\nwith `--deterministic "
+      "--graphs off`; it is filled in on machines that have one. `tests/run/matrix_test.cpp` "
+      "generates\nthis page.\n\n"
+      "| | {} | on a GPU |\n|---|{}---|\n{}\n{}",
       join(strategy_names(), " | "), "---|---|---|---|---|", table, reasons.list());
 }
 
 TEST(Matrix, IsThePageOfTheDocumentation) {
   ASSERT_TRUE(kCapped);
-  const std::string made = page();
+  const std::optional<at::Device> device = gpu();
+  const std::string made = page(bytes_of(DASO_COMBINATIONS), device);
   if (std::getenv("DASO_WRITE_DOCS") != nullptr) std::ofstream(DASO_COMBINATIONS) << made;
   EXPECT_EQ(bytes_of(DASO_COMBINATIONS), made)
       << "set DASO_WRITE_DOCS=1 to write docs/combinations.md";

@@ -26,7 +26,7 @@ std::vector<Summary> train(const Settings& options, const RunOptions& run) {
   std::vector<Summary> summaries(run.nodes.size());
   const OnProgress on_progress = run.on_progress ? run.on_progress : [](const Progress&) {};
   run_ranks({.ranks = static_cast<int>(run.nodes.size()), .nodes = run.nodes}, [&](World& world) {
-    Run whole(options);
+    Run whole(options, {}, run.device);
     Session session(world, whole);
     int step = 0;
     const auto interrupted = [&]() -> std::optional<int> {

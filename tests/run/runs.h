@@ -20,6 +20,7 @@ struct RunOptions {
   std::vector<std::string> nodes = {"a", "b"};  // node of each rank
   AfterStep after_step;
   OnProgress on_progress;
+  at::Device device = at::Device(at::kCPU);  // of all ranks
 };
 
 // What ranks end with.
