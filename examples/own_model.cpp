@@ -6,16 +6,20 @@
 #include <daso/comm/world.h>
 #include <daso/optim/sgd.h>
 #include <daso/record/record.h>
+#include <daso/run/rank_device.h>
 #include <daso/strategy/strategy.h>
 #include <torch/torch.h>
 
 int train(daso::World& world, const char* folder) {
+  // On GPUs: = daso::told_device(world, {}), which gives each rank one where there are any.
+  const torch::Device device = torch::kCPU;
   // Points in a square, other ones on every rank. Does a point lie in the circle?
   torch::manual_seed(world.rank());
-  const auto points = torch::rand({4096, 2}) * 2 - 1;
+  const auto points = (torch::rand({4096, 2}) * 2 - 1).to(device);
   const auto inside = (points.norm(2, 1) < 0.7).to(torch::kLong);
 
   torch::nn::Sequential net(torch::nn::Linear(2, 64), torch::nn::ReLU(), torch::nn::Linear(64, 2));
+  net->to(device);
   daso::FlatModel model(net.ptr());
   daso::Sgd optimizer(model, {.momentum = 0.9});
   const daso::RunPlan run_plan{
