@@ -17,6 +17,7 @@
 #include "daso/data/loader.h"
 #include "daso/launch/ranks.h"
 #include "daso/nets/network.h"
+#include "daso/run/device_feed.h"
 #include "daso/run/loss.h"
 #include "daso/run/rank_device.h"
 #include "daso/run/saved_model.h"
@@ -145,7 +146,8 @@ int evaluate_on(World& world, const EvalOptions& options) {
                                         .pinned = !device.is_cpu(),
                                         .raw = !device.is_cpu()});
   const int classes = saved.input.shape.kind == InputKind::kText ? 0 : saved.input.classes;
-  const Score score = evaluate(*network, device, own_part, world.everyone(), world, classes);
+  DeviceFeed feed(world, device);
+  const Score score = evaluate(*network, feed, own_part, world.everyone(), world, classes);
   require_finite(score, saved, options);
   const std::optional<std::int64_t> bad_images = bad_images_of(world, options, *data.test);
   if (world.rank() != 0) return kExitOk;

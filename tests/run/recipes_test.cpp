@@ -352,7 +352,8 @@ TEST(Recipe, EvaluationsHaveNoDropout) {
   run_ranks({.ranks = 1, .nodes = {"a"}}, [&](World& world) {
     const Datasets data = open_data(options.data);
     EvaluationLoader part(data.test, {.normalisation = saved.input.normalisation});
-    const Score score = evaluate(*network_of(saved), at::kCPU, part, world.everyone(), world);
+    DeviceFeed feed(world, at::kCPU);
+    const Score score = evaluate(*network_of(saved), feed, part, world.everyone(), world);
     EXPECT_NEAR(score.loss, done.test_loss, 1e-5);
   });
 }
@@ -404,7 +405,8 @@ TEST(Recipe, TheAverageIsEvaluatedAndKept) {
     const Datasets data = open_data(options.data);
     EvaluationLoader part(data.test, {.normalisation = averaged.input.normalisation});
     const auto loss = [&](const SavedModel& saved) {
-      return evaluate(*network_of(saved), at::kCPU, part, world.everyone(), world).loss;
+      DeviceFeed feed(world, at::kCPU);
+      return evaluate(*network_of(saved), feed, part, world.everyone(), world).loss;
     };
     EXPECT_NEAR(loss(averaged), done.test_loss, 1e-5);
     EXPECT_GT(std::abs(loss(plain) - done.test_loss), 1e-5);

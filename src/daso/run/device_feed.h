@@ -31,6 +31,8 @@ class DeviceFeed {
   DeviceFeed& operator=(const DeviceFeed&) = delete;
   ~DeviceFeed();
 
+  at::Device device() const { return device_; }
+
   // Begins a sequence: the next `batches` ones of a loader, whether or not the one before is over.
   // The loader is borrowed until the last of them, or the next start().
   template <typename AnyLoader>

@@ -147,13 +147,13 @@ Score score_of(const at::Tensor& totals) {
 
 }  // namespace
 
-Score evaluate(Network& network, at::Device device, EvaluationLoader& own_part, Communicator& ranks,
+Score evaluate(Network& network, DeviceFeed& feed, EvaluationLoader& own_part, Communicator& ranks,
                World& world, int classes) {
   const at::NoGradGuard no_grad;
+  const at::Device device = feed.device();
   const GpuArithmetic arithmetic(device.type());
   const bool was_training = network.is_training();
   network.eval();
-  DeviceFeed feed(world, device);
   at::Tensor totals = at::zeros({kTotals + 2 * std::int64_t{classes}},
                                 at::TensorOptions(at::kDouble).device(device));
   own_part.start();

@@ -25,7 +25,8 @@
 // is asked of the gradients, by a flag.
 namespace daso {
 
-class Network;  // in network.h
+class DeviceFeed;  // in device_feed.h
+class Network;     // in network.h
 
 // What training makes smaller: the mean cross entropy of the scores, [..., classes], in nats. With
 // label smoothing x the label's class counts 1 - x, and all K classes, its own included, x / K each
@@ -100,8 +101,8 @@ class LossWatch {
 double perplexity_of(double loss);
 
 // The score of a model on all examples, each of the ranks doing its part; the same on all of them.
-// The network is on the device. By class, too, where their number is given.
-Score evaluate(Network& network, at::Device device, EvaluationLoader& own_part, Communicator& ranks,
+// The network is on the feed's device. By class, too, where their number is given.
+Score evaluate(Network& network, DeviceFeed& feed, EvaluationLoader& own_part, Communicator& ranks,
                World& world, int classes = 0);
 
 }  // namespace daso

@@ -94,8 +94,8 @@ void Session::draw_anew(const StepInfo& info, int part) {
 Score Session::score() {
   const Task& task = run_.task();
   return task.loss || task.score
-             ? evaluate(task, run_.device(), test_part_, course_.team(), world_)
-             : evaluate(run_.network(), run_.device(), test_part_, course_.team(), world_);
+             ? evaluate(task, feed_, test_part_, course_.team(), world_)
+             : evaluate(run_.network(), feed_, test_part_, course_.team(), world_);
 }
 
 void Session::settle() { course_.settle(); }

@@ -60,7 +60,7 @@ class Session {
   World& world_;
   Run& run_;
   Loader loader_;
-  DeviceFeed feed_;
+  DeviceFeed feed_;  // of the loader; between epochs of the test part
   Course course_;
   TrainStep compute_;  // of a batch: its loss and gradients
   EvaluationLoader test_part_;

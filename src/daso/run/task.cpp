@@ -100,14 +100,13 @@ std::shared_ptr<Network> network_of(const Task& task) {
   return std::make_shared<TaskNetwork>(task.module);
 }
 
-Score evaluate(const Task& task, at::Device device, EvaluationLoader& own_part, Communicator& ranks,
+Score evaluate(const Task& task, DeviceFeed& feed, EvaluationLoader& own_part, Communicator& ranks,
                World& world) {
   const at::NoGradGuard no_grad;
-  const GpuArithmetic arithmetic(device.type());
+  const GpuArithmetic arithmetic(feed.device().type());
   torch::nn::Module& module = *task.module.get();
   const bool was_training = module.is_training();
   module.eval();
-  DeviceFeed feed(world, device);
   at::Tensor totals = at::zeros({3}, at::kDouble);  // loss, accuracy, examples
   own_part.start();
   feed.start(own_part, own_part.batches());

@@ -21,8 +21,9 @@
 
 namespace daso {
 
-class Network;    // in network.h
-struct Settings;  // in settings.h
+class DeviceFeed;  // in device_feed.h
+class Network;     // in network.h
+struct Settings;   // in settings.h
 
 // Any module of LibTorch: the holder that TORCH_MODULE makes, or a shared_ptr. If it has a
 // forward() of one tensor, that is kept as well.
@@ -102,8 +103,9 @@ Settings settings_with(const Task& task, const Settings& settings);
 std::shared_ptr<Network> network_of(const Task& task);
 
 // The score of a task that has a loss or a score of its own: means over all examples of the test
-// part, each of the ranks doing its own; the same on all of them. The module is on the device.
-Score evaluate(const Task& task, at::Device device, EvaluationLoader& own_part, Communicator& ranks,
+// part, each of the ranks doing its own; the same on all of them. The module is on the feed's
+// device.
+Score evaluate(const Task& task, DeviceFeed& feed, EvaluationLoader& own_part, Communicator& ranks,
                World& world);
 
 // Throws ConfigError for what is no single number.
