@@ -107,11 +107,12 @@ std::string phase_line(const json& status) {
 std::string training_line(const json& status) {
   std::optional<double> percent = number_in(status, metric("wait_share"));
   if (percent) *percent *= 100;
-  return fmt::format("training  loss {}   accuracy {}   {} samples/s   waiting {} %",
+  const std::optional<double> load = number_in(status, metric("device_share"));
+  return fmt::format("training  loss {}   accuracy {}   {} samples/s   waiting {} %{}",
                      text_of(number_in(status, metric("train_loss")), 4),
                      text_of(number_in(status, metric("test_accuracy")), 4),
                      text_of(number_in(status, metric("samples_per_second")), 0),
-                     text_of(percent, 1));
+                     text_of(percent, 1), load ? fmt::format("   GPU {:.0f} %", 100 * *load) : "");
 }
 
 std::string late_line(const json& status) {

@@ -65,7 +65,7 @@ TEST(Metrics, TensorBoardHasThePhaseAsANumber) {
     if (metric.tag.empty()) continue;
     EXPECT_TRUE(tags.emplace(metric.tag).second) << metric.tag;
   }
-  EXPECT_EQ(tags.size(), 15U);
+  EXPECT_EQ(tags.size(), 16U);
   EXPECT_EQ(number_of(*metric_row("phase").take(whole())), 1);
   EXPECT_EQ(number_of(*metric_row("late_seconds").take(whole())), 0.03125);
 }

@@ -224,6 +224,25 @@ TEST_F(RunReport, ASummaryOlderThanTheRecordsIsNotShown) {
   EXPECT_TRUE(has(report_page({run("r", figures, record(7) + record(10))}), "still going"));
 }
 
+TEST_F(RunReport, ADeviceHasItsRowsAndCurve) {
+  const std::string records = record(0, {{"device_memory", 2e9}, {"device_share", 0.5}}) +
+                              record(1, {{"device_memory", 3e9}, {"device_share", 1.0}});
+  const fs::path with = run("with", summary(), records);
+  const fs::path without = run("without", summary());
+  const std::string page = report_page({with});
+  EXPECT_TRUE(has(page, "<dt>Device memory</dt>"));
+  EXPECT_TRUE(has(page, ">3.00 GB<"));
+  EXPECT_TRUE(has(page, ">75.0 %<"));  // the mean
+  EXPECT_EQ(drawn(page)[0]["device_share"], json({0.5, 1.0}));
+  const std::string both = report_page({with, without});
+  EXPECT_EQ(drawn(both)[1]["device_share"], json({nullptr}));
+  EXPECT_TRUE(has(both, "<th scope=\"row\">Device memory</th>"));
+  const fs::path other = run("other", summary());
+  EXPECT_FALSE(has(report_page({without}), "Device memory"));
+  EXPECT_FALSE(has(report_page({without, other}), "Device memory"));
+  EXPECT_FALSE(drawn(report_page({without}))[0].contains("device_share"));
+}
+
 TEST_F(RunReport, ARunThatFailedSaysSo) {
   json figures = summary();
   figures["exit"] = 1;

@@ -84,6 +84,12 @@ inline constexpr std::array kMetrics{
            [](const Progress& now) -> Taken {
              return now.device_bytes ? Taken(*now.device_bytes) : std::nullopt;
            }},
+    Metric{"device_share", "device/share", "0 … 1",
+           "on a GPU, where the driver's libnvidia-ml.so.1 tells it",
+           "Share of the last moments in which rank 0's GPU was at work, for this run or others.",
+           [](const Progress& now) -> Taken {
+             return now.device_share ? Taken(*now.device_share) : std::nullopt;
+           }},
     Metric{
         "late_rank", "", "", "several ranks, after 16 steps",
         "The rank that took longest for a step, without the time in which it waited itself: "

@@ -56,11 +56,12 @@ struct Progress {
   double samples_per_second = 0;  // of all ranks, in this epoch
   double wait_share = 0;          // of this rank's time in this epoch, blocked in communication
   double wait_seconds = 0;        // the same since the run began, in this process
-  std::int64_t bytes_between_nodes = 0;  // sent by this rank
-  std::optional<Late> late;              // the last one found
+  std::int64_t bytes_between_nodes = 0;      // sent by this rank
+  std::optional<Late> late;                  // the last one found
   std::optional<std::int64_t> device_bytes;  // the most that tensors have held of a device
-  std::vector<double> worked;            // seconds per step of each rank, as last heard of
-  std::optional<Score> test;             // at an epoch's end
+  std::optional<double> device_share;        // of the last moments in which it was at work
+  std::vector<double> worked;                // seconds per step of each rank, as last heard of
+  std::optional<Score> test;                 // at an epoch's end
 };
 using OnProgress = std::function<void(const Progress&)>;
 

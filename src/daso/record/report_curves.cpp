@@ -87,13 +87,18 @@ bool is_apart(const json& record) {
   return phase != "warmup" && phase != "cooldown";
 }
 
-json drawn(const ReportedRun& run) {
+bool has_device(const ReportedRun& run) {
+  return run.figures.is_object() && run.figures.contains(metric("device_share"));
+}
+
+json drawn(const ReportedRun& run, bool with_device) {
   const std::vector<std::size_t> indices = chosen(run.records);
   json result = {{"label", run.label},
                  {"seeds", run.folders.size()},
                  {"late", late_of(run.records)},
                  {metric("phase"), json::array()}};
   std::vector<std::string> columns(kColumns.begin(), kColumns.end());
+  if (with_device) columns.emplace_back(metric("device_share"));
   for (const char* band : kBands) {
     if (run.folders.size() == 1) break;
     columns.insert(columns.end(), {std::string(band) + kLow, std::string(band) + kHigh});
@@ -116,7 +121,8 @@ json drawn(const ReportedRun& run) {
 
 std::string curve_data(const ReportedRuns& runs) {
   json all = json::array();
-  for (const ReportedRun& run : runs) all.push_back(drawn(run));
+  const bool with_device = std::any_of(runs.begin(), runs.end(), has_device);
+  for (const ReportedRun& run : runs) all.push_back(drawn(run, with_device));
   const std::string text =
       all.dump(-1, ' ', /*ensure_ascii=*/false, json::error_handler_t::replace);
   return join(split(text, '<'), "\\u003c");  // else a text of a run could end the element

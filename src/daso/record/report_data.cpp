@@ -11,6 +11,7 @@
 #include "daso/base/text.h"
 #include "daso/base/toml.h"
 #include "daso/record/metrics.h"
+#include "daso/record/progress.h"
 #include "daso/record/report_seeds.h"
 
 namespace daso {
@@ -93,6 +94,20 @@ json figures_so_far(const ReportedRun& run) {
   return figures;
 }
 
+// What records tell of the device, where the run had one: the most memory, and the mean of its
+// load.
+void add_device(ReportedRun& run) {
+  std::optional<double> most;
+  RunningMean load;
+  for (const json& record : run.records) {
+    const auto memory = number_in(record, metric("device_memory"));
+    if (memory) most = std::max(most.value_or(0), *memory);
+    if (const auto share = number_in(record, metric("device_share"))) load.add(*share);
+  }
+  if (most) run.figures[metric("device_memory")] = *most;
+  if (load.number > 0) run.figures[metric("device_share")] = load.value();
+}
+
 // A run that was resumed counts its seconds from zero again: its parts are laid end to end.
 void lay_times_end_to_end(std::vector<json>& records) {
   double before = 0;
@@ -160,6 +175,7 @@ ReportedRun read_run(const fs::path& folder) {
   if (is_there(summary)) run.figures = read_summary(summary);
   run.finished = run.figures.is_object() && is_of_all_records(run.figures, run.records);
   if (!run.finished) run.figures = figures_so_far(run);
+  add_device(run);
   lay_times_end_to_end(run.records);
   use_windows(run.records);
   add_subject(run, folder);

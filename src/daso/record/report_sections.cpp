@@ -7,6 +7,7 @@
 #include <array>
 
 #include "daso/base/text.h"
+#include "daso/record/metrics.h"
 #include "daso/record/report_seeds.h"
 #include "daso/record/report_text.h"
 
@@ -99,6 +100,7 @@ std::string traffic_of(const json& figures) {
 struct Headline {
   const char* title;
   std::string (*value)(const json& figures);
+  bool of_devices = false;  // left out of a table where no run had one
 };
 
 const std::array kHeadlines{
@@ -119,6 +121,16 @@ const std::array kHeadlines{
              }},
     Headline{"Waiting", waiting_of},
     Headline{"Between nodes", traffic_of},
+    Headline{"Device memory",
+             [](const json& figures) {
+               return number_field(figures, metric("device_memory"), bytes_text);
+             },
+             /*of_devices=*/true},
+    Headline{"Device at work",
+             [](const json& figures) {
+               return number_field(figures, metric("device_share"), percent_text);
+             },
+             /*of_devices=*/true},
     Headline{"Exchanges",
              [](const json& figures) { return number_field(figures, "exchanges", count_text); }},
     Headline{"Mean staleness",
@@ -141,7 +153,13 @@ std::string headline_list(const ReportedRun& run) {
 
 std::string headline_table(const ReportedRuns& runs) {
   std::string rows;
+  const auto is_known = [&](const Headline& headline) {
+    return std::any_of(runs.begin(), runs.end(), [&](const ReportedRun& run) {
+      return !headline.value(run.figures).empty();
+    });
+  };
   for (const Headline& headline : kHeadlines) {
+    if (headline.of_devices && !is_known(headline)) continue;
     rows += fmt::format("<tr><th scope=\"row\">{}</th>", headline.title);
     for (const ReportedRun& run : runs) {
       const std::string value = headline.value(run.figures);

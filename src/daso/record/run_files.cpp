@@ -211,6 +211,8 @@ void RunFiles::put_status(const char* state) const {
   put(metric_row("samples_per_second"));
   put(metric_row("wait_share"));
   put(metric_row("seconds"));
+  if (now_.device_bytes) put(metric_row("device_memory"));
+  if (now_.device_share) put(metric_row("device_share"));
   status["seconds_left"] = seconds_left_;
   status["late"] = late_of(now_.late, world_.topology());
   status["ranks"] = ranks_of(world_, now_.worked);

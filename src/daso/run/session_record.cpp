@@ -21,6 +21,7 @@ std::int64_t samples_per_step(const World& world, const Settings& settings) {
 SessionRecord::SessionRecord(World& world, const Run& run, const Strategy& strategy)
     : world_(world), run_(run), meter_(world, strategy, samples_per_step(world, run.settings())) {
   if (run.settings().trace) trace_.emplace(world);
+  if (!run.device().is_cpu() && world.rank() == 0) gpu_load_.emplace(gpu_of(run.device()).bus);
 }
 
 void SessionRecord::begin_step(std::int64_t step) {
@@ -39,6 +40,7 @@ Progress SessionRecord::progress(const StepInfo& info, const RunPlan& plan) {
   now.loss = loss_.value();
   now.own_loss = loss_;
   now.device_bytes = peak_bytes(run_.device());
+  if (gpu_load_) now.device_share = gpu_load_->share();
   return now;
 }
 

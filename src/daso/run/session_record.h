@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "daso/base/gpu_load.h"
 #include "daso/comm/world.h"
 #include "daso/record/meter.h"
 #include "daso/record/trace.h"
@@ -41,7 +42,8 @@ class SessionRecord {
   const Run& run_;
   Meter meter_;
   std::optional<Trace> trace_;
-  RunningMean loss_;  // of the epoch so far, as last read
+  RunningMean loss_;                 // of the epoch so far, as last read
+  std::optional<GpuLoad> gpu_load_;  // of rank 0's GPU; none on the CPU
 };
 
 }  // namespace daso
