@@ -206,6 +206,9 @@ RunState Course::state() {
   state.nodes = ranks_per_node(world_.topology());
   state.rank = world_.rank();
   add_section(state.own, "strategy.", strategy_->state());
+  for (State* part : {&state.common, &state.own}) {
+    for (auto& [name, tensor] : *part) tensor = tensor.cpu();  // of an optimizer of one's own
+  }
   return state;
 }
 

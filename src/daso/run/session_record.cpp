@@ -32,6 +32,7 @@ void SessionRecord::begin_step(std::int64_t step) {
 Progress SessionRecord::progress(const StepInfo& info, const RunPlan& plan) {
   const bool recorded = info.step % kReadLossEvery == 0 || info.batch == info.last;
   if (run_.model().parameters().is_cpu() || recorded) {
+    world_.wait_for(run_.device(), "computing a step");  // whose loss is read
     const EpochLoss& loss = run_.tally().loss;
     loss_ = {.sum = loss.sum(), .number = loss.steps()};
   }
