@@ -4,6 +4,7 @@
 # Apart from daso_torch.cmake, which is installed: only our tests need a Python.
 set(DASO_PYTHON "" CACHE STRING "Python that has this PyTorch, for the tests; empty: looked for")
 if(DASO_PYTHON)
+  set(DASO_PYTHON_FOUND ${DASO_PYTHON} CACHE INTERNAL "for ./daso wheel")
   return()
 endif()
 file(REAL_PATH "${DASO_TORCH_DIR}" daso_torch_asked)
@@ -19,6 +20,7 @@ print(u.find_spec('torch').submodule_search_locations[0], sys.executable, sep=';
     file(REAL_PATH "${daso_torch_folder}" daso_torch_folder)
     if(daso_torch_folder STREQUAL daso_torch_asked)
       list(GET daso_answer 1 DASO_PYTHON)
+      set(DASO_PYTHON_FOUND ${DASO_PYTHON} CACHE INTERNAL "for ./daso wheel")
       return()
     endif()
   endif()

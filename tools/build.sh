@@ -149,22 +149,61 @@ install_to() {
   if ! mkdir -p -- "$1" 2>/dev/null || [[ ! -w $1 ]]; then
     refuse "--prefix $1: you may not write there"
   fi
-  local module=()
-  if [[ -e build/release/lib/daso/libdaso_cuda.so ]]; then module=(daso_cuda); fi
-  build release daso_cli "${module[@]}"
+  local modules
+  mapfile -t modules < <(installed_modules)
+  build release daso_cli "${modules[@]}"
   stage "[install] $1" install "$cmake" --install build/release --prefix "$1"
   if [[ -n $2 ]]; then stage "[install] libraries" bundle bundle "$1"; fi
 }
 
-# bundle PREFIX: copies the libraries that the program needs, LibTorch above all, to where it looks
+# --- The Python package ---
+
+verb_wheel() {
+  if (($# > 0)); then refuse "wheel takes nothing, got: $*"; fi
+  prepare make_wheel
+  say "daso: built $(cd "$root" && ls -t dist/daso-*.whl | head -n 1); to install it: pip install that file"
+}
+
+# From what is installed under build/wheel/prefix, with the libraries that a Python package cannot
+# ask for.
+make_wheel() {
+  local prefix=$root/build/wheel/prefix python modules
+  mapfile -t modules < <(installed_modules)
+  build release daso_cli "${modules[@]}"
+  python=$(sed -n 's/^DASO_PYTHON_FOUND:INTERNAL=//p' build/release/CMakeCache.txt)
+  "$python" -c 'import nanobind, scikit_build_core' 2>/dev/null ||
+    refuse "the wheel is built with nanobind and scikit-build-core, which $python does not have:" \
+      "$python -m pip install nanobind scikit-build-core"
+  rm -rf "$prefix"
+  stage "[wheel] library and program" install-wheel \
+    "$cmake" --install build/release --prefix "$prefix"
+  stage "[wheel] libraries" bundle-wheel bundle "$prefix" "$torch_dir"
+  CMAKE_GENERATOR=Ninja PATH=$(dirname "$cmake"):$(dirname "$ninja"):$PATH \
+    stage "[wheel] package" wheel "$python" -m pip wheel "$root" --no-deps --no-build-isolation \
+    --wheel-dir dist --config-settings "cmake.define.DASO_PREFIX=$prefix" \
+    --config-settings "cmake.define.DASO_TORCH_DIR=$torch_dir"
+}
+
+# The targets of modules that were built before.
+installed_modules() {
+  if [[ -e build/release/lib/daso/libdaso_cuda.so ]]; then echo daso_cuda; fi
+}
+
+# bundle PREFIX [BUT_OF]: copies the libraries that the program needs, LibTorch above all, to where it looks
 # for them first; not those of the C library, which belong to the system. The CUDA module needs
-# gigabytes more, and parts of them are loaded by names that no file lists: it is left out.
+# gigabytes more, and parts of them are loaded by names that no file lists: it is left out. With
+# BUT_OF the libraries of that folder are somebody else's to bring, and the compiler's are the
+# system's.
 bundle() {
   local lib file
   lib=$(dirname "$(find "$1" -name libdaso.so -print -quit)")
-  rm -rf "$lib/bundled" "$lib/daso/libdaso_cuda.so"
+  rm -rf "$lib/bundled"
+  if [[ -z ${2:-} ]]; then rm -f "$lib/daso/libdaso_cuda.so"; fi
   mkdir "$lib/bundled"
   ldd "$1/bin/daso" | awk '$3 ~ "^/" { print $3 }' | while read -r file; do
+    if [[ -n ${2:-} ]]; then
+      case $file in "$2"/* | */libstdc++.so.* | */libgcc_s.so.* | */libgomp*.so.*) continue ;; esac
+    fi
     case ${file##*/} in
       libdaso.so | libc.so.* | libm.so.* | libdl.so.* | libpthread.so.* | librt.so.* | libutil.so.*) ;;
       *) cp -Lv -- "$file" "$lib/bundled/" ;;

@@ -24,6 +24,7 @@ required libpng-dev         png.h                  PNG images
 required libxxhash-dev      xxhash.h               checksums of checkpoints
 required libgtest-dev       gtest/gtest.h          the tests
 required libgmock-dev       gmock/gmock.h          the tests
+optional python3-dev        python-headers         the Python package
 optional libopenmpi-dev     mpicxx                 backend mpi
 optional openmpi-bin        mpirun                 backend mpi
 optional libbenchmark-dev   benchmark/benchmark.h  micro-benchmarks
@@ -89,9 +90,18 @@ missing() {
 is_here() {
   case $1 in
     ensurepip) [[ -n $cmake ]] || venv_works || python3 -c 'import ensurepip' 2>/dev/null ;;
+    python-headers) python_headers_are_here ;;
     */* | *.h) c++ -E -x c++ - <<<$'#if !__has_include(<'"$1"$'>)\n#error\n#endif' &>/dev/null ;;
     *) PATH=$PATH:/usr/sbin:/sbin command -v "$1" >/dev/null ;;  # sbin: not in every user's PATH
   esac
+}
+
+# Those of the Python that has PyTorch, or will have it.
+python_headers_are_here() {
+  local python=.venv/bin/python3
+  if [[ ! -x $python ]]; then python=python3; fi
+  "$python" -c 'import os, sysconfig
+raise SystemExit(not os.path.exists(sysconfig.get_path("include") + "/Python.h"))' &>/dev/null
 }
 
 install_packages() {

@@ -5,39 +5,20 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
-#include <chrono>
-#include <ctime>
 #include <system_error>
 
 #include "cli/config_file.h"
 #include "daso/base/error.h"
 #include "daso/base/paths.h"
-#include "daso/comm/gather_text.h"
 #include "daso/nets/make_network.h"
+#include "daso/run/settings.h"
 
 namespace daso::cli {
 
 namespace fs = std::filesystem;
 
 namespace {
-
-// runs/2026-11-15-101530, and for further runs of the same second runs/2026-11-15-101530-2, -3 ...
-fs::path make_default_folder() {
-  const std::time_t now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
-  std::tm local{};
-  ::localtime_r(&now, &local);
-  std::array<char, 32> text{};
-  std::strftime(text.data(), text.size(), "%Y-%m-%d-%H%M%S", &local);
-  const fs::path first = fs::path(kRuns) / text.data();
-  fs::path folder = first;
-  make_folder("--out", kRuns);
-  for (int number = 2; !make_new_folder(folder); ++number) {
-    folder = fmt::format("{}-{}", first.string(), number);
-  }
-  return folder;
-}
 
 // A run whose model is a program's own can only be continued by that program.
 bool names_its_model(const fs::path& config) {
@@ -47,12 +28,6 @@ bool names_its_model(const fs::path& config) {
 }
 
 }  // namespace
-
-fs::path agreed_folder(World& world, const fs::path& asked) {
-  const bool choose = asked.empty() && world.rank() == 0;
-  const std::string own = (choose ? make_default_folder() : asked).string();
-  return gather_text(world.everyone(), own, world.limit()).front();
-}
 
 void make_folder(const std::string& asked_by, const fs::path& folder) {
   try {

@@ -4,16 +4,9 @@
 #include <filesystem>
 #include <string>
 
-#include "daso/comm/world.h"
-#include "daso/run/settings.h"
+#include "daso/run/output_folder.h"
 
 namespace daso::cli {
-
-inline constexpr const char* kRuns = "runs";
-
-// The folder for a run's output: what was asked for, else a new one, runs/<time>, which rank 0
-// makes and which no other run has. All ranks call it together.
-std::filesystem::path agreed_folder(World& world, const std::filesystem::path& asked);
 
 // A folder to write to, made if it is not there. Throws ConfigError with who asked, like "--out".
 void make_folder(const std::string& asked_by, const std::filesystem::path& folder);

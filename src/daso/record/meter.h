@@ -28,6 +28,8 @@ class Meter {
 
   // After every step.
   void step();
+  // From now on a step of all ranks has so many.
+  void count_samples(double per_step) { samples_per_step_ = per_step; }
   // The seconds since the last call, in all and without those in which this rank was blocked in
   // communication. StepTimes tells them to the others,
   StepSeconds step_seconds();
@@ -55,7 +57,7 @@ class Meter {
 
   World& world_;
   const Strategy& strategy_;
-  const double samples_per_step_;
+  double samples_per_step_;
   bool running_ = false;
   double seconds_ = 0;  // of the turns before
   Counts counted_{};    // in them

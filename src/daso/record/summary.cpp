@@ -71,6 +71,7 @@ std::string text_of(const Summary& s) {
   if (!s.evaluated) {
     for (const char* name : {"test_loss", "test_accuracy"}) report.erase(name);
   }
+  if (std::isnan(s.test_loss)) report.erase("test_loss");
   if (std::isnan(s.test_accuracy)) report.erase("test_accuracy");
   if (s.evaluated && s.top5) report["top5"] = *s.top5;
   if (s.evaluated && s.perplexity) report["perplexity"] = *s.perplexity;

@@ -196,7 +196,6 @@ Request Course::own_request() const {
   return minutes >= static_cast<double>(every->number) ? Request::kCheckpoint : Request::kNothing;
 }
 
-// The run, and what this course has to hand over with it.
 RunState Course::state() {
   strategy_->settle();
   loss_watch_.flush();

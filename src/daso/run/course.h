@@ -85,6 +85,8 @@ class Course {
   // as far as that is known. Equal on all ranks.
   void set_rate(double rate, std::optional<double> next_rate);
   void begin_backward();
+  // Where the batches are not ours: how many examples a step of all ranks has, for the speed.
+  void count_samples(double per_step) { record_.count_samples(per_step); }
   // The rest of the averaging; with the mean loss of this rank's batch, in fp64, which is not read.
   // Throws Error where it, or one of the steps before, is not finite.
   void average(const at::Tensor& loss);
@@ -111,6 +113,8 @@ class Course {
   Summary finish();
   // Leaves the run to the next course, with all that it needs; this one is then over.
   void leave();
+  // The run, and what this course has to hand over with it; between two steps.
+  RunState state();
 
  private:
   // The setup.
@@ -125,7 +129,6 @@ class Course {
   // Stopping.
   bool checkpoint_due();
   Request own_request() const;
-  RunState state();
 
   World& world_;
   Run& run_;

@@ -38,6 +38,19 @@ int model_ranks(const World& world, const Run& run) {
   return ranks_of_a_model(run.settings(), world.topology());
 }
 
+StrategyOptions options_of(const Run& run, const RunPlan& plan, int nodes) {
+  StrategyOptions options = strategy_options(run.settings(), plan, nodes);
+  const Task& task = run.task();
+  if (task.scales_loss) options.finite_gradients = false;
+  if (!task.schedule.empty()) {
+    require(std::ssize(task.schedule) == plan.epochs,
+            "a listed schedule names every epoch: {} for this run, got {}", plan.epochs,
+            task.schedule.size());
+    options.schedule = {.kind = ScheduleKind::kListed, .listed = task.schedule};
+  }
+  return options;
+}
+
 }  // namespace
 
 Course::Course(World& world, Run& run, std::int64_t batches)
@@ -46,7 +59,7 @@ Course::Course(World& world, Run& run, std::int64_t batches)
       rate_(rate_options(run.settings(), model_ranks(world, run), batches)),
       plan_(run_plan_of(run.settings(), model_ranks(world, run), batches)),
       strategy_(make_strategy(world, run.model(), run.optimizer(),
-                              strategy_options(run.settings(), plan_, world.topology().nodes()))),
+                              options_of(run, plan_, world.topology().nodes()))),
       team_(team_of(world, run.settings().strategy)),
       control_(world),
       checkpoints_(world, run.settings().out / "checkpoints", run.settings().keep),

@@ -58,12 +58,12 @@ class SeededDraws {
 };
 
 bool is_empty(const Task& task) {
-  return !task.module && !task.train && !task.test && !task.datasets.train && !task.datasets.test &&
+  return !task.own_loop && !task.module && !task.train && !task.test && !task.datasets.train && !task.datasets.test &&
          !task.loss && !task.score && !task.optimizer;
 }
 
 Datasets data_for(const Settings& settings, const Task& task) {
-  if (task.train || task.datasets.train) return task.datasets;
+  if (task.own_loop || task.train || task.datasets.train) return task.datasets;
   return open_data(settings.data, {.skip_bad_images = settings.skip_bad_images});
 }
 
@@ -157,6 +157,7 @@ RunState Run::state() const {
   state.common[kTrained] = trained_names(model_);
   add_section(state.own, "model.", copies_of(model_.named_buffers()));
   add_section(state.own, "run.", state_of(tally_));
+  if (task_.state) add_section(state.own, "loop.", task_.state());
   return state;
 }
 
@@ -170,6 +171,7 @@ void Run::load(const RunState& state) {
   optimizer_->load_state(section(all, "optimizer."));
   if (scaler_) scaler_->load_state(section(all, "scaler."));
   tally_ = tally_in(section(all, "run."));
+  if (task_.load_state) task_.load_state(section(all, "loop."));
 }
 
 void Run::enter() {

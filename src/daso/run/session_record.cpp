@@ -57,7 +57,8 @@ Summary SessionRecord::summary() {
   summary.skipped_steps = tally.skipped_steps;
   summary.train_loss = tally.train_loss;
   const bool epoch_is_over = run_.place().epoch > 0 || run_.finished();
-  summary.evaluated = epoch_is_over && !std::isnan(tally.score.loss);
+  summary.evaluated =
+      epoch_is_over && (has_accuracy(tally.score) || !std::isnan(tally.score.loss));
   summary.test_loss = tally.score.loss;
   summary.test_accuracy = tally.score.accuracy;
   summary.top5 = tally.score.top5;

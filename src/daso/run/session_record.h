@@ -26,6 +26,7 @@ class SessionRecord {
   void end_turn() { meter_.stop(); }
   void begin_step(std::int64_t step);  // asks the timeline to record the steps of the trace
   void end_step() { meter_.step(); }
+  void count_samples(double per_step) { meter_.count_samples(per_step); }
   StepSeconds step_seconds() { return meter_.step_seconds(); }  // since the last call
   void follow(const Agreed& agreed) { meter_.hear(agreed.late, agreed.worked); }
 

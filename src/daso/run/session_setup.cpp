@@ -68,6 +68,7 @@ void check_batch_size(const Run& run, const World& world) {
 
 Loader loader_for(World& world, const Run& run) {
   const Settings& settings = run.settings();
+  require(!run.task().own_loop, "a run with a loop of its own is trained by a Course (course.h)");
   check_batch_size(run, world);
   require_same_data(world, run);
   const std::shared_ptr<const Examples>& own = run.task().train;

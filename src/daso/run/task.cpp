@@ -55,7 +55,10 @@ void check_parts(const Task& task) {
   require(!task.train || task.test->size() >= 1, "there must be an example to test with at least");
   require(task.module || (!task.loss && !task.score),
           "a loss or score of one's own is computed by a module of one's own: the task has none");
-  require(!task.module || task.module.forward() || task.loss,
+  require(!task.own_loop || (task.module && !task.train && !task.datasets.train && !task.loss),
+          "a loop of one's own brings batches and losses itself: give the task a module, and neither "
+          "examples nor a loss");
+  require(!task.module || task.module.forward() || task.loss || task.own_loop,
           "the module has no forward() that takes one tensor, so the task needs a loss");
 }
 
@@ -80,6 +83,12 @@ Settings settings_with(const Task& task, const Settings& settings) {
     refuse_given(settings, "a module", {"model"});
     all.model = task.model;
     if (all.optimizer.name.empty()) all.optimizer.name = "sgd";
+  }
+  if (task.own_loop) {
+    refuse_given(settings, "a loop",
+                 {"data", "skip-bad-images", "augment", "loader-threads", "uneven",
+                  "label-smoothing", "precision", "graphs", "sync-batchnorm", "device"});
+    all.data = task.data;
   }
   if (task.train || task.datasets.train) {
     refuse_given(settings, "examples", {"data", "skip-bad-images"});

@@ -10,14 +10,17 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "daso/comm/world.h"
 #include "daso/data/batch.h"
 #include "daso/data/evaluation_loader.h"
 #include "daso/data/examples.h"
 #include "daso/optim/optimizer.h"
+#include "daso/policy/schedule.h"
 #include "daso/record/progress.h"
 #include "daso/tensor/flat_model.h"
+#include "daso/tensor/state.h"
 
 namespace daso {
 
@@ -86,6 +89,17 @@ struct Task {
   // none. Empty: that cross entropy and the share of right labels; with a loss of one's own that
   // loss alone. The module is in evaluation mode, and nothing needs gradients.
   std::function<Score(const Batch& batch)> score;
+
+  // Instead of examples and a loss: batches and gradients come from a loop of one's own, which
+  // takes its steps with a Course (course.h) and not with a Session.
+  bool own_loop = false;
+  bool scales_loss = false;  // that loop does, so that gradients need not be finite
+  // What that loop must keep to go on later, for checkpoints; may be empty.
+  std::function<State()> state;
+  std::function<void(const State& state)> load_state;
+
+  // What each epoch does, in place of what the settings say of phases and cadence; empty: they do.
+  std::vector<EpochPlan> schedule;
 
   // Empty: settings.optimizer. The model is borrowed.
   std::function<std::unique_ptr<Optimizer>(FlatModel& model)> optimizer;

@@ -148,6 +148,23 @@ std::map<std::string, at::Tensor> FlatModel::named_buffers() const {
 
 void FlatModel::zero_gradients() { gradients_.zero_(); }
 
+void FlatModel::take_back_gradients() {
+  const at::NoGradGuard no_grad;
+  for (std::size_t i = 0; i < parameters_.views.size(); ++i) {
+    at::Tensor& parameter = parameters_.views[i];
+    const std::int64_t offset = parameters_.spans[i].offset;
+    const at::Tensor found = parameter.grad();
+    if (same_place(gradients_, offset, found)) continue;
+    const at::Tensor view = view_of(gradients_, offset, parameter);
+    if (found.defined()) {
+      view.copy_(found);
+    } else {
+      view.zero_();
+    }
+    parameter.mutable_grad() = view;
+  }
+}
+
 void FlatModel::check() const {
   const auto fail = [](const char* what, const std::string& name) {
     throw Error(fmt::format(

@@ -68,6 +68,9 @@ class FlatModel {
 
   // Zeroes in place; the module's zero_grad() would drop the views.
   void zero_gradients();
+  // Where somebody has dropped or replaced a view all the same, as Python's optimizers do: a
+  // gradient that lies elsewhere is copied, one that is gone is zero.
+  void take_back_gradients();
 
   // Throws Error naming the first tensor that is no longer a view of the flat ones.
   void check() const;

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The state of a PyTorch optimizer, as agreements and checkpoints need it."""
+
+from __future__ import annotations
+
+import json
+
+import torch
+
+
+class OptimizerState:
+    """Lays out what an optimizer remembers for each parameter as the parameters lie themselves.
+
+    A tensor of its state that has the shape of its parameter, like Adam's exp_avg, is a moment: an
+    agreement averages it over the nodes. All moments of one name become views of one flat tensor,
+    which is then one pass, as for our own optimizers. Numbers and other tensors stay each rank's.
+    """
+
+    def __init__(self, optimizer: torch.optim.Optimizer, names: dict[torch.Tensor, str]):
+        self._optimizer = optimizer
+        self._names = names
+        self._flat: dict[str, torch.Tensor] = {}
+
+    def lay_out(self, spans: list[tuple[str, int]], like: torch.Tensor) -> list[torch.Tensor]:
+        """The flat tensors of all moments, by their names; what is not laid out yet is now."""
+        offsets = dict(spans)
+        with torch.no_grad():
+            for parameter, state in self._optimizer.state.items():
+                offset = offsets.get(self._names.get(parameter))
+                if offset is None:
+                    continue
+                for key, value in state.items():
+                    if is_moment(value, parameter):
+                        state[key] = self._place(key, value, parameter, offset, like)
+        return [self._flat[key] for key in sorted(self._flat)]
+
+    def _place(self, key, value, parameter, offset, like):
+        flat = self._flat.get(key)
+        if flat is None:
+            flat = self._flat[key] = torch.zeros_like(like, requires_grad=False)
+        view = torch.as_strided(flat, parameter.size(), parameter.stride(), offset)
+        if value.data_ptr() == view.data_ptr() or value.numel() == 0:
+            return value
+        return view.copy_(value)
+
+    def tensors(self) -> dict[str, torch.Tensor]:
+        """All of it as tensors by name, and the rest as the bytes of a JSON text."""
+        kept: dict[str, torch.Tensor] = {}
+        numbers: dict[str, dict] = {}
+        for parameter, state in self._optimizer.state.items():
+            name = self._names[parameter]
+            for key, value in state.items():
+                if isinstance(value, torch.Tensor):
+                    kept[f"state/{name}/{key}"] = value.detach().clone()
+                elif value is not None:
+                    numbers.setdefault(name, {})[key] = value
+        groups = [
+            {key: value for key, value in group.items() if key != "params" and is_plain(value)}
+            for group in self._optimizer.param_groups
+        ]
+        text = json.dumps({"numbers": numbers, "groups": groups})
+        kept["rest"] = torch.tensor(list(text.encode()), dtype=torch.uint8)
+        return kept
+
+    def load(self, kept: dict[str, torch.Tensor]) -> None:
+        """The way back."""
+        rest = json.loads(bytes(kept["rest"].tolist()))
+        parameters = {name: parameter for parameter, name in self._names.items()}
+        state = self._optimizer.state
+        state.clear()
+        self._flat.clear()
+        for entry, tensor in kept.items():
+            if entry == "rest":
+                continue
+            _, name, key = entry.split("/", 2)
+            parameter = parameters[name]
+            on_host = key == "step" and tensor.numel() == 1
+            where = tensor.device if on_host else parameter.device
+            value = tensor.to(where, copy=True)
+            if is_moment(value, parameter):
+                value = torch.empty_like(parameter, requires_grad=False).copy_(value)
+            state[parameter][key] = value
+        for name, numbers in rest["numbers"].items():
+            state[parameters[name]].update(numbers)
+        for group, values in zip(self._optimizer.param_groups, rest["groups"], strict=True):
+            for key, value in values.items():
+                group[key] = tuple(value) if isinstance(group.get(key), tuple) else value
+
+    def set_steps(self, steps: int) -> None:
+        """Nodes that skipped steps by themselves count alike again."""
+        for state in self._optimizer.state.values():
+            count = state.get("step")
+            if isinstance(count, torch.Tensor):
+                count.fill_(steps)
+            elif isinstance(count, int):
+                state["step"] = steps
+
+
+def is_moment(value: object, parameter: torch.Tensor) -> bool:
+    return (
+        isinstance(value, torch.Tensor)
+        and value.dtype == torch.float32
+        and value.shape == parameter.shape
+        and value.dim() > 0
+    )
+
+
+def is_plain(value: object) -> bool:
+    """Whether JSON keeps it as it is."""
+    if isinstance(value, (list, tuple)):
+        return all(is_plain(one) for one in value)
+    return value is None or isinstance(value, (bool, int, float, str))

@@ -1,0 +1,474 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A training run whose loop is the user's."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import tomllib
+import weakref
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import torch
+
+from daso import _core
+from daso.flags import words_of
+from daso.keeping import Keeping
+from daso.moments import OptimizerState
+from daso.progress import Bar
+from daso.world import World, init
+
+_NEVER = float("nan")
+
+
+class Run:
+    """Trains a model with all ranks of the world, by a loop of your own.
+
+        run = daso.Run(model, optimizer, epochs=10, steps_per_epoch=len(loader))
+        for epoch in run.epochs():
+            for x, y in run.batches(loader):
+                loss = F.cross_entropy(model(x), y)
+                run.step(loss)
+            run.evaluate(lambda: accuracy(model, test))
+
+    model             any nn.Module with float32 parameters, on world.device. Its parameters become
+                      views of one flat tensor; rank 0's values become everybody's.
+    optimizer         a torch.optim.Optimizer of the model's parameters, or the name of one of
+                      ours: "sgd", "adamw", "lars", "lamb"
+    steps_per_epoch   optimizer steps of an epoch, the same on all ranks
+    scaler            a torch.amp.GradScaler, where the loss is scaled
+    also              objects with state_dict() and load_state_dict() that checkpoints are to keep,
+                      by name, such as a learning-rate scheduler
+    progress          show a bar on a terminal and a line per epoch
+    flags             every flag of `daso train` that concerns a run, by its name: strategy="sync",
+                      out="runs/mine", checkpoint_every="5minutes", clip_norm=1.0, ...
+
+    Besides a name, schedule takes a list of (phase, skip, wait), one for each epoch.
+
+    The learning rate is the optimizer's own, with whatever changes it, unless a flag such as lr or
+    lr_schedule is given: then it is set in every step.
+    """
+
+    def __init__(
+        self,
+        model: torch.nn.Module,
+        optimizer: torch.optim.Optimizer | str = "sgd",
+        *,
+        steps_per_epoch: int,
+        scaler: torch.amp.GradScaler | None = None,
+        also: dict[str, Any] | None = None,
+        progress: bool = True,
+        data: str = "own data",
+        world: World | None = None,
+        **flags: Any,
+    ):
+        self.world = world or init()
+        self.model = getattr(model, "_orig_mod", model)  # of a compiled one
+        self.optimizer = None if isinstance(optimizer, str) else optimizer
+        self._scaler = scaler
+        self._step_done = False  # by the optimizer, in this step
+        self._part = 0  # of the step, where gradients accumulate
+        self._in_step = False
+        self._armed = False
+        self._loss: torch.Tensor | None = None
+        self._rate: float | None = None  # of the step before, where it is not the plan's
+        self._counted = False
+        self.summary: dict[str, Any] | None = None
+
+        parameters = list(self.model.named_parameters(remove_duplicate=False))
+        buffers = list(self.model.named_buffers(remove_duplicate=False))
+        if not parameters:
+            raise _core.ConfigError("the model has no parameters")
+        listed = []  # the schedule, where it names every epoch
+        if isinstance(flags.get("schedule"), (list, tuple)):
+            listed = [tuple(one) for one in flags.pop("schedule")]
+        self._keeping = Keeping(self, also or {})
+        self._own_rate = self._prepare_optimizer(optimizer, flags, parameters)
+        self._core = _core.LoopRun(
+            self.world._joined,
+            weakref.proxy(self),
+            parameters,
+            buffers,
+            words_of(flags),
+            {
+                "model": type(self.model).__name__,
+                "data": data,
+                "optimizer": "" if self.optimizer is None else type(self.optimizer).__name__,
+                "scales_loss": scaler is not None,
+                "steps_per_epoch": steps_per_epoch,
+                "schedule": listed,
+            },
+        )
+        self._bar = Bar(self, progress and self.world.rank == 0)
+
+    def _prepare_optimizer(self, optimizer, flags, parameters) -> bool:
+        """Whether the learning rate is the optimizer's own."""
+        if self.optimizer is None:
+            flags["optimizer"] = optimizer
+            return False
+        names = {}
+        for name, parameter in parameters:
+            names.setdefault(parameter, name)
+        for group in self.optimizer.param_groups:
+            for parameter in group["params"]:
+                if parameter not in names:
+                    raise _core.ConfigError(
+                        "the optimizer has a parameter that is none of the model's: make it from "
+                        "model.parameters()"
+                    )
+        self._state = OptimizerState(self.optimizer, names)
+        self.optimizer.register_step_post_hook(weakly(self._note_step))
+        if any(name == "lr" or name == "base_lr" or name.startswith("lr_") for name in flags):
+            self._scales = [group["lr"] for group in self.optimizer.param_groups]
+            flags.setdefault("lr", self._scales[0])
+            return False
+        group = self.optimizer.param_groups[0]
+        flags["lr"] = max(float(group.get(key, 0)) for key in ("lr", "initial_lr", "max_lr"))
+        flags["lr_schedule"] = "constant"
+        flags["lr_warmup_epochs"] = 0
+        return True
+
+    # The loop.
+
+    def epochs(self) -> Iterator[int]:
+        """The numbers of the epochs that are left, from 0. When the last one is over, the run's
+        folder holds its last checkpoint, summary and report.
+
+        A signal to stop (Ctrl-C, SIGTERM, SIGUSR1) lets the ranks save after the same step; then
+        this raises KeyboardInterrupt for Ctrl-C, and else SystemExit with code 75.
+        """
+        self._core.watch_signals()
+        try:
+            while not self._core.over:
+                self._core.begin_turn()
+                yield self._core.epoch
+                self._close_epoch()
+                self._core.end_turn()
+        finally:
+            self._core.release_signals()
+        self.summary = json.loads(self._core.finish())
+        self._bar.end()
+        if self._core.stopping and not self._core.finished:
+            if self._core.signal == signal.SIGINT:
+                raise KeyboardInterrupt
+            raise SystemExit(self._core.stopped_exit)
+
+    def _close_epoch(self) -> None:
+        core = self._core
+        if core.epoch_is_done:
+            core.close_epoch()
+            self._bar.epoch()
+        elif not core.stopping:
+            raise _core.ConfigError(
+                f"an epoch has {core.steps_per_epoch} steps, and the loop left it after "
+                f"{core.batch}: go on to the end of run.batches(), or give another steps_per_epoch"
+            )
+
+    def batches(self, loader: Iterable) -> Iterator[Any]:
+        """The batches of this epoch that are left, on world.device: those of the loader, as many
+        as the epoch's steps take. A sampler with set_epoch() is told the epoch."""
+        core = self._core
+        epoch = core.epoch
+        batches = self._keeping.batches_of(loader, epoch, core.batch * core.accumulate)
+        taken = 0
+        while not core.stopping and core.epoch == epoch and core.batch < core.steps_per_epoch:
+            self._begin_step()
+            core.begin_data()
+            try:
+                batch = next(batches)
+            except StopIteration:
+                raise _core.ConfigError(
+                    f"the loader ended after {taken} batches: an epoch has "
+                    f"{core.steps_per_epoch} steps of {core.accumulate}"
+                ) from None
+            finally:
+                core.end_data()
+            taken += 1
+            batch = moved(batch, self.world.device)
+            self._count(batch)
+            before = (core.step, self._part)
+            yield batch
+            if (core.step, self._part) == before:
+                raise _core.ConfigError("a batch had no step: call run.step(loss) for each")
+            if core.epoch_is_done and not self._in_step:
+                return
+
+    def _count(self, batch: Any) -> None:
+        if self._counted:
+            return
+        self._counted = True
+        first = first_tensor(batch)
+        if first is not None and first.dim() > 0:
+            examples = first.shape[0] * self._core.accumulate * self.world.size
+            self._core.count_samples(float(examples))
+
+    def step(self, loss: torch.Tensor) -> None:
+        """Backward, averaging of gradients, optimizer, exchange of parameters: the four calls
+        below in their order. With accumulate=N only every Nth call does more than backward."""
+        self.backward(loss)
+        if self._part < self._core.accumulate:
+            return
+        self.average()
+        self.update()
+        self.exchange()
+
+    def backward(self, loss: torch.Tensor) -> None:
+        """Computes the gradients, which are averaged meanwhile. The first call of a step zeroes
+        those of the step before; the mean of all its calls counts."""
+        if loss.numel() != 1:
+            raise _core.ConfigError(
+                f"the loss of a batch is one number, the mean over its examples; this one has "
+                f"{loss.numel()} numbers"
+            )
+        self._begin_step()
+        core = self._core
+        core.take_back_gradients()
+        if self._part == 0:
+            core.zero_gradients()
+            self._loss = None
+        self._part += 1
+        parts = core.accumulate
+        mean = loss if parts == 1 else loss / parts
+        value = mean.detach().to(torch.float64)
+        self._loss = value if self._loss is None else self._loss + value
+        if self._part >= parts:
+            core.begin_backward()
+            self._armed = True
+        (mean if self._scaler is None else self._scaler.scale(mean)).backward()
+
+    def average(self, loss: torch.Tensor | None = None) -> None:
+        """Gradients become their mean over the ranks that the strategy ties together in this step.
+        The loss is given where backward() of this run was not called."""
+        self._begin_step()
+        core = self._core
+        if loss is not None:
+            self._loss = loss.detach().to(torch.float64)
+        if self._loss is None:
+            raise _core.ConfigError("average() needs the loss of the step: run.average(loss)")
+        if not self._armed:
+            core.take_back_gradients()
+            core.begin_backward()
+        self._armed = False
+        core.average(self._loss.reshape([]))
+        if self._scaler is not None:
+            self._scaler.unscale_(self.optimizer)
+        core.clip()
+
+    def update(self) -> None:
+        """The optimizer's step."""
+        if self.optimizer is None:
+            self._core.update()
+        elif self._scaler is None:
+            self.optimizer.step()
+        else:
+            self._scaler.step(self.optimizer)
+            self._scaler.update()
+
+    def exchange(self) -> None:
+        """Ends the step: what another node has sent is merged, and what is due is sent."""
+        core = self._core
+        if self.optimizer is not None and self._step_done:
+            core.update()
+        self._step_done = False
+        self._in_step = False
+        self._part = 0
+        core.end_step()
+        if core.after_step():
+            self._bar.step()
+        if core.epoch_is_done:
+            core.end_epoch()
+            if self._scaler is not None:
+                self._agree_on_scale()
+
+    def _agree_on_scale(self) -> None:
+        state = self._scaler.state_dict()
+        if not state:
+            return
+        own = torch.tensor([state["scale"], state["_growth_tracker"]], dtype=torch.float64)
+        scale, good = self.world.all_reduce(own, "min").tolist()
+        state.update(scale=scale, _growth_tracker=int(good))
+        self._scaler.load_state_dict(state)
+
+    def _begin_step(self) -> None:
+        if self._in_step:
+            return
+        self._in_step = True
+        core = self._core
+        core.begin_step()
+        if self.optimizer is None:
+            return
+        if self._own_rate:
+            rate = float(self.optimizer.param_groups[0]["lr"])
+            rising = rate if self._rate is None else max(0.0, 2 * rate - self._rate)
+            core.set_rate(rate, rising)
+            self._rate = rate
+        else:
+            for group, scale in zip(self.optimizer.param_groups, self._scales, strict=True):
+                group["lr"] = core.rate * scale / self._scales[0]
+
+    def evaluate(self, score: Callable[[], Any]) -> Any:
+        """Calls `score` with the model in evaluation mode and without gradients, after the buffers
+        of all ranks have become their mean, and returns what it returns.
+
+        A number is taken for an accuracy, a dict for what it names ("loss", "accuracy"). After the
+        last step of an epoch the mean over the ranks is recorded as the epoch's result.
+        """
+        core = self._core
+        answer: list[Any] = []
+
+        def call() -> tuple[float, float]:
+            training = self.model.training
+            self.model.eval()
+            try:
+                with torch.no_grad():
+                    answer.append(score())
+            finally:
+                self.model.train(training)
+            own = torch.tensor(loss_and_accuracy(answer[0]), dtype=torch.float64)
+            return tuple(self.world.all_reduce(own, "mean").tolist())
+
+        if core.epoch_is_done and not self._in_step:
+            core.evaluate(call)
+        else:
+            core.average_buffers()
+            call()
+        return answer[0]
+
+    # What stays of it.
+
+    def save(self, path: str | os.PathLike) -> None:
+        """Writes the model's parameters and buffers to a safetensors file; rank 0 does."""
+        if self.world.rank == 0:
+            tensors = {name: value.detach() for name, value in self.model.state_dict().items()}
+            _core.write_tensors(os.fspath(path), tensors)
+
+    def checkpoint(self) -> None:
+        """Writes a checkpoint now, between two steps. All ranks call it."""
+        if self._in_step:
+            raise _core.ConfigError("checkpoint() is called between two steps")
+        self._core.checkpoint()
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that this rank needs to go on from here, between two steps: parameters, optimizer,
+        an exchange in flight, random numbers, the place in the run. All ranks call it."""
+        tensors, place = self._core.state()
+        return {"tensors": tensors, "place": place}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """The way back, on as many ranks and nodes. All ranks call it, before or between epochs."""
+        self._core.load_state(state["tensors"], state["place"])
+
+    @property
+    def metrics(self) -> dict[str, Any]:
+        """What is known after the last step, on rank 0: the figures of metrics.jsonl."""
+        return json.loads(self._core.metrics)
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """Every flag that counts, with its value, as config.toml has them."""
+        return dict(self._core.settings)
+
+    @property
+    def out(self) -> str:
+        """The folder of the run."""
+        return self._core.out
+
+    @property
+    def finished(self) -> bool:
+        return self._core.finished
+
+    # What the core asks for. Called in the middle of its own functions.
+
+    def _note_step(self) -> None:
+        self._step_done = True
+
+    def _moments(self) -> list[torch.Tensor]:
+        return self._state.lay_out(self._core.spans, self._core.flat_parameters)
+
+    def _optimizer_state(self) -> dict[str, torch.Tensor]:
+        return self._state.tensors()
+
+    def _load_optimizer_state(self, kept: dict[str, torch.Tensor]) -> None:
+        self._state.load(kept)
+
+    def _set_optimizer_steps(self, steps: int) -> None:
+        self._state.set_steps(steps)
+
+    def _state_of_loop(self) -> dict[str, torch.Tensor]:
+        return self._keeping.tensors()
+
+    def _load_state_of_loop(self, kept: dict[str, torch.Tensor]) -> None:
+        self._keeping.load(kept)
+
+
+def resume(
+    out: str | os.PathLike,
+    model: torch.nn.Module,
+    optimizer: torch.optim.Optimizer | str | None = None,
+    **options: Any,
+) -> Run:
+    """Goes on with the run in a folder, from its newest checkpoint, with the flags that it was
+    begun with; `options` are those of Run, and stand in their place. The same as the program's
+    `--resume`."""
+    with open(os.path.join(out, "config.toml"), "rb") as file:
+        kept = {key.replace("-", "_"): value for key, value in tomllib.load(file).items()}
+    own = isinstance(optimizer, torch.optim.Optimizer)
+    for key in ("model", "data", "nodes", "ranks_per_node", "device", "threads"):
+        kept.pop(key, None)
+    if own:
+        kept = {key: value for key, value in kept.items() if key not in OPTIMIZER_FLAGS}
+    name = kept.pop("optimizer", None)
+    options = {**kept, **options, "out": os.fspath(out), "resume": True}
+    return Run(model, optimizer if own else optimizer or name, **options)
+
+
+OPTIMIZER_FLAGS = frozenset(
+    "optimizer momentum nesterov trust weight_decay no_decay_norm_bias no_decay lr lr_schedule "
+    "lr_warmup_epochs lr_start lr_end".split()
+)
+
+
+def weakly(method: Callable[[], None]) -> Callable[..., None]:
+    """A hook that does not keep the method's object."""
+    reference = weakref.WeakMethod(method)
+
+    def hook(*_: Any) -> None:
+        found = reference()
+        if found is not None:
+            found()
+
+    return hook
+
+
+def moved(batch: Any, device: torch.device) -> Any:
+    if device.type == "cpu":
+        return batch
+    if isinstance(batch, torch.Tensor):
+        return batch.to(device, non_blocking=True)
+    if isinstance(batch, dict):
+        return type(batch)({key: moved(value, device) for key, value in batch.items()})
+    if isinstance(batch, (list, tuple)) and not hasattr(batch, "_fields"):
+        return type(batch)(moved(value, device) for value in batch)
+    return batch
+
+
+def first_tensor(batch: Any) -> torch.Tensor | None:
+    if isinstance(batch, torch.Tensor):
+        return batch
+    values = batch.values() if isinstance(batch, dict) else batch
+    if isinstance(values, (list, tuple)) or isinstance(batch, dict):
+        for value in values:
+            found = first_tensor(value)
+            if found is not None:
+                return found
+    return None
+
+
+def loss_and_accuracy(answer: Any) -> tuple[float, float]:
+    if isinstance(answer, dict):
+        return float(answer.get("loss", _NEVER)), float(answer.get("accuracy", _NEVER))
+    if answer is None:
+        return _NEVER, _NEVER
+    return _NEVER, float(answer)

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The ranks of a job, which train together."""
+
+from __future__ import annotations
+
+import atexit
+import sys
+import weakref
+
+import torch
+
+from daso import _core
+
+
+class World:
+    """The ranks of a job as one of them sees them; daso.init() makes it.
+
+    rank, size            this rank, and how many there are
+    node, nodes           the machine of this rank, and how many there are
+    local_rank            this rank among those of its machine
+    device                where this rank computes, a torch.device
+    """
+
+    def __init__(self, joined: _core.World):
+        self._joined = joined
+        self.device = torch.device(joined.device_name)
+        # While the interpreter ends, before objects go: the others are told, and wait for nobody.
+        self._end = weakref.finalize(self, lambda: None)
+        atexit.register(_end_of_program, weakref.ref(self))
+
+    rank = property(lambda self: self._joined.rank)
+    size = property(lambda self: self._joined.size)
+    node = property(lambda self: self._joined.node)
+    nodes = property(lambda self: self._joined.nodes)
+    local_rank = property(lambda self: self._joined.local_rank)
+    host = property(lambda self: self._joined.host)
+
+    def barrier(self) -> None:
+        """Returns when all ranks have come here."""
+        self._joined.barrier()
+
+    def all_reduce(self, tensor: torch.Tensor, how: str = "sum") -> torch.Tensor:
+        """The sum, mean, max or min of the ranks' tensors, a new tensor on each."""
+        return self._joined.all_reduce(tensor, how)
+
+    def gather(self, text: str) -> list[str]:
+        """A text of every rank, in the order of ranks, on all of them."""
+        return self._joined.gather(text)
+
+    def leave(self) -> None:
+        """Waits for the others to come to their end, too. The end of the program does it."""
+        self._joined.leave()
+
+    def __repr__(self) -> str:
+        return (
+            f"daso.World(rank={self.rank}, size={self.size}, node={self.node}, "
+            f"nodes={self.nodes}, device={str(self.device)!r})"
+        )
+
+
+def _end_of_program(world_ref: weakref.ref) -> None:
+    world = world_ref()
+    if world is None:
+        return
+    error = getattr(sys, "last_value", None)
+    if error is None:
+        world.leave()
+    else:
+        world._joined.abandon(f"{type(error).__name__}: {error}".splitlines()[0])
+
+
+_worlds: list[World] = []
+
+
+def init(
+    *,
+    backend: str = "gloo",
+    device: str = "auto",
+    interface: str = "",
+    limit: float = 60.0,
+    join_limit: float | None = None,
+) -> World:
+    """Joins the ranks that were started together, and returns their world.
+
+    The launcher's variables tell who they are: `daso run`, torchrun, mpirun, srun, or RANK,
+    WORLD_SIZE, MASTER_ADDR and MASTER_PORT set by hand. Without any this is a world of one.
+
+    backend     gloo or mpi, for what travels between machines
+    device      auto, cpu, cuda or cuda:N; with auto and cuda the GPUs of a machine are dealt to
+                its ranks
+    interface   the network device to talk through
+    limit       seconds that a rank waits for another before it is taken for lost
+    join_limit  the same while ranks start, where that takes longer
+
+    Called again it returns the same world. Raises ConfigError and PeerError.
+    """
+    if not _worlds:
+        _worlds.append(World(_core.join(backend, interface, limit, join_limit, device)))
+    return _worlds[0]
