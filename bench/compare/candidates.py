@@ -22,7 +22,7 @@ HEAT_PYTHON = ROOT / ".venv-peers" / "bin" / "python3"
 HEAT = {"heat": ([], ["--wait", 1]), "heat-ring": (["--ring"], ["--progress", "--wait", 2]),
         "heat-wait3": (["--ring"], ["--progress", "--wait", 3])}
 EVERYWHERE = (*STRATEGIES, *DDP)
-ALL = (*EVERYWHERE, "post-local", *HEAT)
+ALL = (*EVERYWHERE, "daso-python", "post-local", *HEAT)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,6 +57,9 @@ def command(candidate: str, cell: Cell, place: Place, options: argparse.Namespac
         of_mpi, own = HEAT[candidate]
         words = [PEERS / "mpi_run", *ranks, *of_mpi, "--limit", options.limit, "--", HEAT_PYTHON,
                  PEERS / "heat_daso.py", "--skip", 4, *own, "--bucket-mb", SMALL_BUCKET_MB, *work]
+    elif candidate == "daso-python":
+        words = [options.daso, "run", *ranks, "--", options.python, PEERS / "daso_python.py",
+                 "--skip", 4, "--wait", 2, *work]
     elif candidate == "post-local":
         words = [options.daso, "run", *ranks, "--", options.python, PEERS / "post_local.py",
                  "--period", 4, "--bucket-mb", SMALL_BUCKET_MB, *work]
