@@ -71,6 +71,8 @@ class Run:
         self._step_done = False  # by the optimizer, in this step
         self._part = 0  # of the step, where gradients accumulate
         self._in_step = False
+        self._stepped = False  # once: before, nothing is known of a last step
+        self._watching = False  # signals
         self._armed = False
         self._loss: torch.Tensor | None = None
         self._rate: float | None = None  # of the step before, where it is not the plan's
@@ -139,25 +141,43 @@ class Run:
         A signal to stop (Ctrl-C, SIGTERM, SIGUSR1) lets the ranks save after the same step; then
         this raises KeyboardInterrupt for Ctrl-C, and else SystemExit with code 75.
         """
-        self._core.watch_signals()
         try:
-            while not self._core.over:
-                self._core.begin_turn()
-                yield self._core.epoch
-                self._close_epoch()
-                self._core.end_turn()
+            while not self.over:
+                yield self.begin_epoch()
+                self.end_epoch()
         finally:
-            self._core.release_signals()
-        self.summary = json.loads(self._core.finish())
-        self._bar.end()
-        if self._core.stopping and not self._core.finished:
-            if self._core.signal == signal.SIGINT:
-                raise KeyboardInterrupt
-            raise SystemExit(self._core.stopped_exit)
+            self.release_signals()
+        self.finish()
 
-    def _close_epoch(self) -> None:
+    # The same by single calls, for a loop that somebody else drives, such as a trainer of another
+    # package:
+    #
+    #   while not run.over:
+    #       run.begin_epoch()
+    #       while not run.epoch_is_done:
+    #           run.begin_step(batch)
+    #           ...                     # forward
+    #           run.begin_backward()    # gradients are averaged while they come; may be left out
+    #           loss.backward()
+    #           run.average(loss)
+    #           optimizer.step()
+    #           run.exchange()
+    #       run.end_epoch()
+    #   run.finish()
+
+    def begin_epoch(self) -> int:
+        """Begins the next epoch, or goes on with the one that was left, and returns its number.
+        From here to finish() signals ask the run to stop."""
+        if not self._watching:
+            self._core.watch_signals()
+            self._watching = True
+        self._core.begin_turn()
+        return self._core.epoch
+
+    def end_epoch(self) -> None:
+        """After the last step of the epoch, and its evaluation; or where a signal has stopped it."""
         core = self._core
-        if core.epoch_is_done:
+        if self.epoch_is_done:
             core.close_epoch()
             self._bar.epoch()
         elif not core.stopping:
@@ -165,6 +185,42 @@ class Run:
                 f"an epoch has {core.steps_per_epoch} steps, and the loop left it after "
                 f"{core.batch}: go on to the end of run.batches(), or give another steps_per_epoch"
             )
+        core.end_turn()
+
+    def finish(self) -> dict[str, Any]:
+        """Ends the run: the last checkpoint, summary and report are written. Where a signal has
+        stopped it this raises KeyboardInterrupt for Ctrl-C, and else SystemExit with code 75."""
+        self.release_signals()
+        self.summary = json.loads(self._core.finish())
+        self._bar.end()
+        if self._core.stopping and not self._core.finished:
+            if self._core.signal == signal.SIGINT:
+                raise KeyboardInterrupt
+            raise SystemExit(self._core.stopped_exit)
+        return self.summary
+
+    def release_signals(self) -> None:
+        """Signals do again what they did before begin_epoch(); finish() does this, and whoever
+        leaves the loop by an exception calls it."""
+        if self._watching:
+            self._core.release_signals()
+            self._watching = False
+
+    @property
+    def over(self) -> bool:
+        """No epoch is left, or a signal has asked to stop."""
+        return self._core.over
+
+    @property
+    def stopping(self) -> bool:
+        """A signal has asked to stop: all ranks have saved after the same step, and leave the
+        loop."""
+        return self._core.stopping
+
+    @property
+    def epoch_is_done(self) -> bool:
+        """The last step of the epoch is behind us."""
+        return self._stepped and not self._in_step and self._core.epoch_is_done
 
     def batches(self, loader: Iterable) -> Iterator[Any]:
         """The batches of this epoch that are left, on world.device: those of the loader, as many
@@ -174,7 +230,7 @@ class Run:
         batches = self._keeping.batches_of(loader, epoch, core.batch * core.accumulate)
         taken = 0
         while not core.stopping and core.epoch == epoch and core.batch < core.steps_per_epoch:
-            self._begin_step()
+            self.begin_step()
             core.begin_data()
             try:
                 batch = next(batches)
@@ -192,7 +248,7 @@ class Run:
             yield batch
             if (core.step, self._part) == before:
                 raise _core.ConfigError("a batch had no step: call run.step(loss) for each")
-            if core.epoch_is_done and not self._in_step:
+            if self.epoch_is_done:
                 return
 
     def _count(self, batch: Any) -> None:
@@ -222,7 +278,7 @@ class Run:
                 f"the loss of a batch is one number, the mean over its examples; this one has "
                 f"{loss.numel()} numbers"
             )
-        self._begin_step()
+        self.begin_step()
         core = self._core
         core.take_back_gradients()
         if self._part == 0:
@@ -234,22 +290,28 @@ class Run:
         value = mean.detach().to(torch.float64)
         self._loss = value if self._loss is None else self._loss + value
         if self._part >= parts:
-            core.begin_backward()
-            self._armed = True
+            self.begin_backward()
         (mean if self._scaler is None else self._scaler.scale(mean)).backward()
+
+    def begin_backward(self) -> None:
+        """Before the last backward of a step, where backward() of this run is not called: gradients
+        are averaged while they come."""
+        self.begin_step()
+        self._core.take_back_gradients()
+        self._core.begin_backward()
+        self._armed = True
 
     def average(self, loss: torch.Tensor | None = None) -> None:
         """Gradients become their mean over the ranks that the strategy ties together in this step.
         The loss is given where backward() of this run was not called."""
-        self._begin_step()
+        self.begin_step()
         core = self._core
         if loss is not None:
             self._loss = loss.detach().to(torch.float64)
         if self._loss is None:
             raise _core.ConfigError("average() needs the loss of the step: run.average(loss)")
         if not self._armed:
-            core.take_back_gradients()
-            core.begin_backward()
+            self.begin_backward()
         self._armed = False
         core.average(self._loss.reshape([]))
         if self._scaler is not None:
@@ -273,6 +335,7 @@ class Run:
             core.update()
         self._step_done = False
         self._in_step = False
+        self._stepped = True
         self._part = 0
         core.end_step()
         if core.after_step():
@@ -291,7 +354,11 @@ class Run:
         state.update(scale=scale, _growth_tracker=int(good))
         self._scaler.load_state_dict(state)
 
-    def _begin_step(self) -> None:
+    def begin_step(self, batch: Any = None) -> None:
+        """Begins a step, where that is not left to the first call in it: its time counts from here.
+        The size of the first batch tells how many examples a step has."""
+        if batch is not None:
+            self._count(batch)
         if self._in_step:
             return
         self._in_step = True
@@ -329,12 +396,18 @@ class Run:
             own = torch.tensor(loss_and_accuracy(answer[0]), dtype=torch.float64)
             return tuple(self.world.all_reduce(own, "mean").tolist())
 
-        if core.epoch_is_done and not self._in_step:
+        if self.epoch_is_done:
             core.evaluate(call)
         else:
-            core.average_buffers()
+            self.average_buffers()
             call()
         return answer[0]
+
+    def average_buffers(self) -> None:
+        """Buffers, such as BatchNorm's statistics, become their mean over the ranks, between two
+        steps; after the last step of an epoch they are. All ranks call it; evaluate() does."""
+        if not self.epoch_is_done:
+            self._core.average_buffers()
 
     # What stays of it.
 
@@ -359,6 +432,13 @@ class Run:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """The way back, on as many ranks and nodes. All ranks call it, before or between epochs."""
         self._core.load_state(state["tensors"], state["place"])
+        self._stepped = False
+
+    def start_at(self, step: int) -> None:
+        """Goes on from this step, with model and optimizer as they are: for those that a checkpoint
+        of another package has brought back. All ranks call it, before the first epoch."""
+        epoch, batch = divmod(step, self._core.steps_per_epoch)
+        self.load_state_dict({**self.state_dict(), "place": [epoch, batch, step]})
 
     @property
     def metrics(self) -> dict[str, Any]:
