@@ -71,3 +71,15 @@ class Driven:
 
 
 NAMES = {"loss": ("loss",), "accuracy": ("acc", "accuracy")}
+
+
+def checked(flags: Mapping[str, Any], package: str, going_on: str) -> dict[str, Any]:
+    """The flags of a run, without those that the trainer decides."""
+    for name in ("epochs", "steps_per_epoch", "max_steps", "accumulate"):
+        if name in flags:
+            raise _core.ConfigError(f"{name} is a matter of {package}: give it there")
+    if flags.get("resume"):
+        raise _core.ConfigError(f"a run of {package} goes on from its own checkpoints: {going_on}")
+    if flags.get("ema"):
+        raise _core.ConfigError(f"{package} evaluates the model itself, so ema is not supported")
+    return {"progress": False, **flags}

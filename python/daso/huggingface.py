@@ -29,7 +29,7 @@ except ImportError as error:
     ) from error
 
 from daso import _core
-from daso.driven import Driven
+from daso.driven import Driven, checked
 from daso.run import Run
 from daso.sampler import Sampler
 from daso.world import init
@@ -88,7 +88,8 @@ class Trainer(transformers.Trainer):
         if self.args.fp16:
             raise _core.ConfigError("fp16 is not supported here: take bf16, or neither")
         self.daso_run: Run | None = None  # made by train()
-        self._flags = {"progress": False, **(daso or {})}
+        going_on = "trainer.train(resume_from_checkpoint=PATH)"
+        self._flags = checked(daso or {}, "transformers", going_on)
         self._driven: Driven | None = None
         self.add_callback(_Events(self))
 

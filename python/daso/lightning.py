@@ -29,7 +29,7 @@ except ImportError as error:
     raise ImportError("daso.lightning needs PyTorch Lightning: pip install lightning") from error
 
 from daso import _core
-from daso.driven import Driven
+from daso.driven import Driven, checked
 from daso.run import Run
 from daso.sampler import Sampler
 from daso.world import World, init
@@ -56,10 +56,8 @@ class DasoStrategy(ParallelStrategy):
     def __init__(self, *, world: World | None = None, **flags: Any):
         self.world = world or init()
         super().__init__(parallel_devices=[self.world.device])
-        if flags.get("ema"):
-            raise _core.ConfigError("Lightning evaluates the model itself: ema is not supported")
         self.run: Run | None = None  # while a Trainer fits, and after
-        self._flags = {"progress": False, **flags}
+        self._flags = checked(flags, "Lightning", "trainer.fit(..., ckpt_path=PATH)")
         self._driven: Driven | None = None
         self._trainer: Any = None
         self._in_step = False  # of the optimizer, with this batch

@@ -442,8 +442,12 @@ class Run:
 
     @property
     def metrics(self) -> dict[str, Any]:
-        """What is known after the last step, on rank 0: the figures of metrics.jsonl."""
-        return json.loads(self._core.metrics)
+        """What is known after the last step, on rank 0: the figures of metrics.jsonl, but
+        recent_loss, which is the mean since the line before. Those of an epoch's last step come
+        with the end of the epoch."""
+        found = json.loads(self._core.metrics)
+        found.pop("recent_loss", None)
+        return found
 
     @property
     def settings(self) -> dict[str, str]:

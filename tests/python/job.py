@@ -233,6 +233,8 @@ def untouched(out: str, **flags) -> None:
     for _ in run.epochs():
         for _ in run.batches(range(4)):
             run.step(model(torch.ones(2, 10)).sum())
+    assert world.rank > 0 or "train_loss" in run.metrics
+    assert "recent_loss" not in run.metrics  # which only files have
     after = (dict(os.environ), torch.get_num_threads(), signal.getsignal(signal.SIGINT))
     assert before == after
     assert torch.equal(torch.rand(3), expected), "random numbers were drawn"
