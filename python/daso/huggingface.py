@@ -130,6 +130,11 @@ class Trainer(transformers.Trainer):
         if self.state.global_step > 0:  # a checkpoint of the Trainer's
             self.daso_run.start_at(self.state.global_step)
 
+    def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
+        super().save_model(output_dir, _internal_call)
+        if _internal_call:  # of all ranks, which look next whether rank 0 has written it
+            init().barrier()
+
     # Data, and what is measured on it.
 
     def _get_train_sampler(self, train_dataset: Any = None) -> Any:

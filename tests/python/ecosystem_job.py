@@ -40,6 +40,12 @@ def tell(model: nn.Module, **more) -> None:
     print(json.dumps(told), flush=True)
 
 
+def stopper(flags: dict):
+    """Sends this process a signal in the step that the flags name."""
+    stop_at = int(flags.pop("stop_at", -1))
+    return lambda step: os.kill(os.getpid(), signal.SIGTERM) if step == stop_at else None
+
+
 def by_lightning(out: str, batch: int, parts: int = 1, epochs: int = 4, go_on: str = "", **flags):
     import lightning.pytorch as pl
 
@@ -51,8 +57,7 @@ def by_lightning(out: str, batch: int, parts: int = 1, epochs: int = 4, go_on: s
             self.net = net()
 
         def training_step(self, batch, _):
-            if "stop_at" in limits and self.global_step == limits["stop_at"]:
-                os.kill(os.getpid(), signal.SIGTERM)
+            stop_at(self.global_step)
             return F.cross_entropy(self.net(batch[0]), batch[1])
 
         def validation_step(self, batch, number):
@@ -72,7 +77,7 @@ def by_lightning(out: str, batch: int, parts: int = 1, epochs: int = 4, go_on: s
             return [optimizer], [torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.9)]
 
     told = {}
-    limits = {"stop_at": int(flags.pop("stop_at"))} if "stop_at" in flags else {}
+    stop_at = stopper(flags)
     examples = data()
     quiet = {"enable_progress_bar": False, "enable_model_summary": False, "logger": False}
     trainer = pl.Trainer(
@@ -99,9 +104,11 @@ def by_huggingface(out: str, batch: int, parts: int = 1, epochs: int = 4, go_on:
             self.net = net()
 
         def forward(self, x, labels):
+            stop_at(trainer.state.global_step)
             scores = self.net(x)
             return {"loss": F.cross_entropy(scores, labels), "logits": scores}
 
+    stop_at = stopper(flags)
     examples = [{"x": x, "labels": y} for x, y in zip(*data().tensors, strict=True)]
     args = TrainingArguments(
         output_dir=f"{out}/transformers",
@@ -114,6 +121,7 @@ def by_huggingface(out: str, batch: int, parts: int = 1, epochs: int = 4, go_on:
         optim="sgd",
         eval_strategy="epoch",
         save_strategy="epoch",
+        load_best_model_at_end=True,
         logging_strategy="no",
         report_to="none",
         disable_tqdm=True,
