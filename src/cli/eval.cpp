@@ -132,7 +132,7 @@ void print_text(const EvalOptions& options, const SavedModel& saved, const Score
 }
 
 int evaluate_on(World& world, const EvalOptions& options) {
-  const at::Device device = told_device(world, options.device);
+  const at::Device device = rank_device(world, options.device).device;
   const SavedModel saved = load_saved(options.run, options.choice);
   const auto network = network_of(saved);
   network->to(device);

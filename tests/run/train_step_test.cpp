@@ -16,9 +16,9 @@ struct Line {
     const at::NoGradGuard no_grad;
     net->weight.fill_(3);
     task.module = net;
-    task.loss = [this](const Batch& batch) {
+    task.loss = [this](const Batch& one) {
       events.push_back("forward");
-      return at::mse_loss(net(batch.inputs), batch.labels);
+      return at::mse_loss(net(one.inputs), one.labels);
     };
     network = network_of(task);
   }
