@@ -25,7 +25,6 @@ class World:
         self._joined = joined
         self.device = torch.device(joined.device_name)
         # While the interpreter ends, before objects go: the others are told, and wait for nobody.
-        self._end = weakref.finalize(self, lambda: None)
         atexit.register(_end_of_program, weakref.ref(self))
 
     rank = property(lambda self: self._joined.rank)

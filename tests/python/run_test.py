@@ -17,7 +17,6 @@ DIGITS = HERE.parent / "digits"
 JOB = str(HERE / "job.py")
 ENVIRONMENT = {**os.environ, "PYTHONPATH": PACKAGE, "DASO_PROGRAM": DASO, "OMP_NUM_THREADS": "1"}
 TWO_NODES = [DASO, "run", "--nodes", "2", "--ranks-per-node", "1", "--timeout", "30", "--"]
-TWO_RANKS = [DASO, "run", "--nodes", "1", "--ranks-per-node", "2", "--timeout", "30", "--"]
 
 
 def call(*words: str, code: int = 0, limit: float = 120) -> subprocess.CompletedProcess:
@@ -130,7 +129,7 @@ class Package(unittest.TestCase):
                 env=ENVIRONMENT,
                 cwd=self.folder.name,
             )
-            self.assertIn(f"ConfigError: ", done.stderr, text)
+            self.assertIn("ConfigError: ", done.stderr, text)
             self.assertIn(said, done.stderr)
 
     def test_another_pytorch_is_refused_in_a_sentence(self):
