@@ -16,7 +16,7 @@ HERE = pathlib.Path(__file__).parent
 DIGITS = HERE.parent / "digits"
 JOB = str(HERE / "job.py")
 ENVIRONMENT = {**os.environ, "PYTHONPATH": PACKAGE, "DASO_PROGRAM": DASO, "OMP_NUM_THREADS": "1"}
-TWO_NODES = [DASO, "run", "--nodes", "2", "--ranks-per-node", "1", "--timeout", "30", "--"]
+TWO_NODES = [DASO, "run", "--nodes", "2", "--ranks-per-node", "1", "--"]
 
 
 def call(*words: str, code: int = 0, limit: float = 120) -> subprocess.CompletedProcess:
