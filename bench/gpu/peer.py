@@ -5,13 +5,14 @@
 
 makes all candidates, says {"ready": ...}, and measures whatever standard input names, a line each:
 "eager 30" are 30 steps of eager. Each answer is a line of JSON. `bench/gpu/compare` runs it.
-With --ddp it is one of several ranks that train together, measures once and ends.
+With --ddp or --daso it is one of several ranks that train together, measures once and ends.
 """
 import argparse
 import contextlib
 import json
 import os
 import sys
+import tempfile
 import time
 
 import models
@@ -37,6 +38,9 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--heads", type=int, default=12)
     parser.add_argument("--warmup", type=int, default=10)
     parser.add_argument("--ddp", type=int, metavar="STEPS", help="measure so many on ranks")
+    parser.add_argument("--daso", type=int, metavar="STEPS",
+                        help="the same with the Python package daso and a compiled model")
+    parser.add_argument("--strategy", default="daso")
     return parser.parse_args()
 
 
@@ -158,12 +162,44 @@ def train_together(options: argparse.Namespace) -> None:
     torch.distributed.destroy_process_group()
 
 
+def train_with_daso(options: argparse.Namespace) -> None:
+    import daso  # what the others do without
+
+    world = daso.init(device=options.device)
+    options.device = str(world.device)
+    training = Training(options)
+    compiled = torch.compile(training.model)
+    cadence = {"skip": 4, "wait": 1, "schedule": "fixed", "warmup_epochs": 0,
+               "cooldown_epochs": 0} if options.strategy == "daso" else {}
+    steps = options.warmup + options.daso
+    marks = []  # where the measured steps begin and end
+    with tempfile.TemporaryDirectory() as folder:
+        run = daso.Run(compiled, training.optimizer, epochs=1, steps_per_epoch=steps + 1,
+                       strategy=options.strategy, out=world.gather(folder)[0], progress=False,
+                       trace="none", **cadence)
+        for _ in run.epochs():
+            for step in run.batches(range(steps + 1)):  # the last one agrees, and is not measured
+                if step in (options.warmup, steps):
+                    finish(training.device)
+                    world.barrier()
+                    marks.append(time.perf_counter())
+                with training.autocast():
+                    loss = F.cross_entropy(compiled(training.inputs), training.labels)
+                run.step(loss)
+        world.barrier()
+    if world.rank == 0:
+        say({"candidate": f"python {options.strategy}", "steps": options.daso,
+             "seconds_per_step": (marks[1] - marks[0]) / options.daso, "ranks": world.size})
+
+
 def main() -> None:
     options = parse()
     torch.backends.cudnn.benchmark = True
     torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
     if options.ddp:
         train_together(options)
+    elif options.daso:
+        train_with_daso(options)
     else:
         serve(options)
 
