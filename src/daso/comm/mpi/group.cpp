@@ -11,6 +11,7 @@
 
 #include "daso/base/environment.h"
 #include "daso/base/error.h"
+#include "daso/comm/background_work.h"
 #include "daso/comm/communicator.h"
 #include "daso/comm/mpi/parts.h"
 
@@ -19,34 +20,6 @@ namespace {
 
 using WorkPointer = c10::intrusive_ptr<c10d::Work>;
 using Tensors = std::vector<at::Tensor>;
-
-// What c10d calls a work: the caller's end of an operation.
-class Work final : public c10d::Work {
- public:
-  Work(int rank, c10d::OpType type, Tensors results, std::size_t parts)
-      : c10d::Work(rank, type),
-        results_(std::move(results)),
-        parts_(parts),
-        future_(c10::make_intrusive<c10::ivalue::Future>(
-            c10::ListType::create(c10::TensorType::get()))) {}
-
-  Tensors result() override { return results_; }
-  c10::intrusive_ptr<c10::ivalue::Future> getFuture() override { return future_; }
-
-  // By the progress thread, once for every part. The work ends with the last one.
-  void end_part(const std::exception_ptr& error) {
-    if (!error_) error_ = error;
-    if (--parts_ > 0) return;
-    error_ ? future_->setError(error_) : future_->markCompleted(c10::IValue(results_));
-    finish(error_);
-  }
-
- private:
-  Tensors results_;
-  std::size_t parts_;         // that have not ended
-  std::exception_ptr error_;  // the first
-  c10::intrusive_ptr<c10::ivalue::Future> future_;
-};
 
 // An operation as begin() takes it. It has several parts where MPI cannot count its elements in
 // one; all ranks start them in the same order.
@@ -292,8 +265,8 @@ class Group final : public c10d::Backend {
 
  private:
   WorkPointer begin(Call call) {
-    auto work =
-        c10::make_intrusive<Work>(getRank(), call.type, std::move(call.results), call.parts.size());
+    auto work = c10::make_intrusive<BackgroundWork>(getRank(), call.type, std::move(call.results),
+                                                    call.parts.size());
     for (Part& part : call.parts) {
       progress_->enqueue(
           {.name = fmt::format("{} on group {}", call.name, name_),
