@@ -65,15 +65,17 @@ void add_launch_flags(CLI::App& app, LaunchFlags& flags, Shape shape) {
       ->default_str(flags.ssh);
   add("--cluster", "NAME", "Start the ranks on the nodes of this virtual cluster (docs/testbed.md)",
       [&](const std::string& text) { flags.cluster = text; });
-  add("--backend", "NAME", "How ranks talk: gloo, mpi, or self (a world of one)",
+  add("--backend", "NAME", "How ranks talk: gloo, tcp, mpi, or self (a world of one)",
       [&](const std::string& text) {
-        flags.backend = parse_choice("--backend", text, {"gloo", "mpi", "self"});
+        flags.backend = parse_choice("--backend", text, {"gloo", "tcp", "mpi", "self"});
       })
       ->default_str(flags.backend);
   add("--rendezvous", "HOST:PORT", "Where the ranks meet; an address of node 0",
       [&](const std::string& text) { flags.rendezvous = parse_rendezvous(text); });
   add("--interface", "DEV", "Network device to talk through",
       [&](const std::string& text) { flags.interface = text; });
+  add("--ports", "FIRST-LAST", "Ports that ranks call each other at, with --backend tcp",
+      [&](const std::string& text) { flags.ports = parse_ports(text); });
   add("--job-token", "TEXT", "Keeps processes of other jobs out; also DASO_JOB_TOKEN",
       [&](const std::string& text) { flags.job_token = text; });
   add("--timeout", "SECONDS", "Limit of everything that waits for another rank",

@@ -41,6 +41,7 @@ std::vector<std::string> job_arguments(const VerifyFlags& flags, const GoldenCas
                                     "--backend",  launch.backend,
                                     "--timeout",  fmt::format("{}", launch.limit.count())};
   if (!launch.interface.empty()) words.insert(words.end(), {"--interface", launch.interface});
+  if (!launch.ports.any()) words.insert(words.end(), {"--ports", launch.ports.text()});
   if (launch.check_collectives) words.emplace_back("--check-collectives");
   if (launch.no_shared_memory) words.emplace_back("--no-shared-memory");
   return words;

@@ -9,6 +9,7 @@
 #include <algorithm>
 
 #include "daso/base/error.h"
+#include "refusal.h"
 
 namespace daso {
 namespace {
@@ -62,6 +63,35 @@ TEST(ListenOn, RefusesATakenPortAndAForeignAddress) {
 TEST(ListenOn, FreesThePortWithTheDescriptor) {
   const Address address = bound_address(listen_on({"127.0.0.1", 0}));
   EXPECT_EQ(bound_address(listen_on(address)).port, address.port);
+}
+
+TEST(ListenOn, TakesTheFirstFreePortOfARange) {
+  // Two neighbours that are free: one of the kernel's choice, and the one behind it.
+  Ports ports;
+  FileDescriptor first;
+  for (int tries = 0; tries < 100 && !first.open(); ++tries) {
+    const std::uint16_t port = bound_address(listen_on({"127.0.0.1", 0})).port;
+    ports = {port, static_cast<std::uint16_t>(port + 1)};
+    try {
+      listen_on({"127.0.0.1", ports.last});
+      first = listen_on("127.0.0.1", ports);
+    } catch (const ConfigError&) {
+    }
+  }
+  EXPECT_EQ(bound_address(first).port, ports.first);
+  const FileDescriptor second = listen_on("127.0.0.1", ports);
+  EXPECT_EQ(bound_address(second).port, ports.last);
+  EXPECT_TRUE(test::refusal([&] {
+                listen_on("127.0.0.1", ports);
+              }).starts_with("all ports " + ports.text() + " of 127.0.0.1 are taken"));
+}
+
+TEST(Ports, ReadWhatTheyWrite) {
+  EXPECT_EQ(parse_ports("42000-42100").text(), "42000-42100");
+  EXPECT_EQ(parse_ports("42000").text(), "42000-42000");
+  for (const char* text : {"", "-", "a-b", "2-1", "0-10", "1-65536", "1-2-3", "1--2"}) {
+    EXPECT_NE(test::refusal([&] { parse_ports(text); }).find("is no range of ports"), std::string::npos);
+  }
 }
 
 TEST(OwnAddress, TowardsLoopbackIsLoopback) {

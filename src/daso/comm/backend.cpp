@@ -33,6 +33,7 @@ Loaded load_backend(const std::string& name) {
 std::vector<BackendStatus> backends() {
   std::vector<BackendStatus> list;
   list.push_back({"gloo", true, "inside LibTorch"});
+  list.push_back({"tcp", true, "our own"});
   const Loaded mpi = load_backend("mpi");
   list.push_back({"mpi", mpi.module != nullptr, mpi.module ? mpi.module->detail : mpi.reason});
   list.push_back({"self", true, "a world of one"});
@@ -51,10 +52,12 @@ const BackendModule& backend_module(const std::string& name) {
 
 std::unique_ptr<Backend> open_backend(const std::string& name, int ranks) {
   if (name == "gloo") return open_gloo();
+  if (name == "tcp") return open_tcp();
   if (name == "mpi") return backend_module(name).open(ranks);
-  const std::optional<std::string> meant = nearest(name, {"gloo", "mpi", "self"});
-  throw ConfigError(fmt::format("there is no backend '{}'{}; the backends are gloo, mpi and self",
-                                name, meant ? fmt::format(", did you mean '{}'?", *meant) : ""));
+  const std::optional<std::string> meant = nearest(name, {"gloo", "tcp", "mpi", "self"});
+  throw ConfigError(
+      fmt::format("there is no backend '{}'{}; the backends are gloo, tcp, mpi and self", name,
+                  meant ? fmt::format(", did you mean '{}'?", *meant) : ""));
 }
 
 }  // namespace daso

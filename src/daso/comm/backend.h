@@ -19,11 +19,15 @@ namespace daso {
 
 // What a group is made from.
 struct GroupPlan {
-  Store store;              // under a prefix that is this group's alone
-  std::vector<int> ranks;   // world ranks, ascending
-  int rank;                 // ours, in the group
-  Seconds limit;            // for making the group and for every operation on it
-  std::string own_address;  // numeric; listening sockets bind to it and to nothing else
+  Store store;                 // under a prefix that is this group's alone
+  std::vector<int> ranks;      // world ranks, ascending
+  int rank;                    // ours, in the group
+  Seconds limit;               // for making the group and for every operation on it
+  std::string own_address;     // numeric; listening sockets bind to it and to nothing else
+  int generation = 0;          // of the world
+  int door = -1;               // a socket of ours that listens, borrowed; -1: none (reach.h)
+  std::vector<Address> doors;  // of all ranks of the group, in their order, where they have one
+  std::string job_token;       // empty: none
 };
 
 // A way to talk, chosen at run time by name: it turns a list of ranks into a c10d::Backend, which
@@ -36,6 +40,8 @@ class Backend {
   virtual c10::intrusive_ptr<c10d::Backend> make_group(const GroupPlan& plan) = 0;
   // For a rank that ends while others may be waiting for it: its end then waits for nobody.
   virtual void leak() {}
+  // Then leak() has ended all operations of all groups, and those can be destroyed as always.
+  virtual bool can_abort() const { return false; }
 };
 
 // For a world of so many ranks. Throws ConfigError for a name that is unknown or not available
@@ -44,6 +50,8 @@ std::unique_ptr<Backend> open_backend(const std::string& name, int ranks);
 // Gloo over TCP, as it is inside LibTorch: moves data in the background by itself, several
 // operations of a group at a time.
 std::unique_ptr<Backend> open_gloo();
+// Our own letters over TCP (tcp/mailbox.h).
+std::unique_ptr<Backend> open_tcp();
 struct BackendModule;
 const BackendModule& backend_module(const std::string& name);
 

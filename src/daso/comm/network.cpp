@@ -93,6 +93,39 @@ std::optional<int> speed_of(const std::string& device) {
   return speed;
 }
 
+struct Listening {
+  FileDescriptor socket;  // not open: the error
+  int error = 0;
+};
+
+Listening try_to_listen(const Address& address) {
+  Listening result;
+  const AddressList found = look_up(address.host, address.port, SOCK_STREAM);
+  for (const addrinfo* one = found.get(); one != nullptr; one = one->ai_next) {
+    require(!is_wildcard(numeric(one->ai_addr)),
+            "cannot listen on {}: it means every network device; name one address of this machine",
+            address.text());
+    FileDescriptor socket(::socket(one->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    const int yes = 1;  // a port whose last owner has just gone is free
+    if (socket.open() &&
+        ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes) == 0 &&
+        ::bind(socket.get(), one->ai_addr, one->ai_addrlen) == 0 &&
+        ::listen(socket.get(), SOMAXCONN) == 0) {
+      return {.socket = std::move(socket)};
+    }
+    result.error = errno;
+  }
+  return result;
+}
+
+[[noreturn]] void refuse_to_listen(const Address& address, int error) {
+  const char* advice = error == EADDRINUSE      ? "choose another port, or end what uses it"
+                       : error == EADDRNOTAVAIL ? "choose an address of this machine"
+                                                : "choose another address";
+  throw ConfigError(
+      fmt::format("cannot listen on {}: {}; {}", address.text(), std::strerror(error), advice));
+}
+
 }  // namespace
 
 std::string Address::text() const {
@@ -148,27 +181,34 @@ bool is_known(const std::string& host) {
 }
 
 FileDescriptor listen_on(const Address& address) {
-  int error = 0;
-  const AddressList found = look_up(address.host, address.port, SOCK_STREAM);
-  for (const addrinfo* one = found.get(); one != nullptr; one = one->ai_next) {
-    require(!is_wildcard(numeric(one->ai_addr)),
-            "cannot listen on {}: it means every network device; name one address of this machine",
-            address.text());
-    FileDescriptor socket(::socket(one->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    const int yes = 1;  // a port whose last owner has just gone is free
-    if (socket.open() &&
-        ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes) == 0 &&
-        ::bind(socket.get(), one->ai_addr, one->ai_addrlen) == 0 &&
-        ::listen(socket.get(), SOMAXCONN) == 0) {
-      return socket;
-    }
-    error = errno;
+  Listening listening = try_to_listen(address);
+  if (!listening.socket.open()) refuse_to_listen(address, listening.error);
+  return std::move(listening.socket);
+}
+
+std::string Ports::text() const { return fmt::format("{}-{}", first, last); }
+
+Ports parse_ports(const std::string& text) {
+  const std::size_t dash = text.find('-');
+  const bool two = dash != std::string::npos;
+  const std::int64_t first = parse_integer(text.substr(0, dash)).value_or(0);
+  const std::int64_t last = two ? parse_integer(text.substr(dash + 1)).value_or(0) : first;
+  require(first >= 1 && last >= first && last <= 65535,
+          "'{}' is no range of ports; write FIRST-LAST like 42000-42100", text);
+  return {static_cast<std::uint16_t>(first), static_cast<std::uint16_t>(last)};
+}
+
+FileDescriptor listen_on(const std::string& host, const Ports& ports) {
+  if (ports.any()) return listen_on({host, 0});
+  for (int port = ports.first; port <= ports.last; ++port) {
+    const Address address{host, static_cast<std::uint16_t>(port)};
+    Listening listening = try_to_listen(address);
+    if (listening.socket.open()) return std::move(listening.socket);
+    if (listening.error != EADDRINUSE) refuse_to_listen(address, listening.error);
   }
-  const char* advice = error == EADDRINUSE      ? "choose another port, or end what uses it"
-                       : error == EADDRNOTAVAIL ? "choose an address of this machine"
-                                                : "choose another address";
   throw ConfigError(
-      fmt::format("cannot listen on {}: {}; {}", address.text(), std::strerror(error), advice));
+      fmt::format("all ports {} of {} are taken; each rank of a machine needs one of --ports",
+                  ports.text(), host));
 }
 
 Address bound_address(const FileDescriptor& socket) { return address_of(socket.get()); }

@@ -30,6 +30,17 @@ bool is_known(const std::string& host);  // has it any?
 // A socket that listens on this address and no other. Port 0 lets the kernel choose.
 // Throws ConfigError if the address is not ours or the port is taken.
 FileDescriptor listen_on(const Address& address);
+
+// A range of ports, both ends included; 0 to 0 lets the kernel choose.
+struct Ports {
+  std::uint16_t first = 0;
+  std::uint16_t last = 0;
+  bool any() const { return first == 0; }
+  std::string text() const;  // 42000-42100
+};
+Ports parse_ports(const std::string& text);  // the inverse; throws ConfigError
+// The same on the first of these ports that is free; throws ConfigError if none is.
+FileDescriptor listen_on(const std::string& host, const Ports& ports);
 // The numeric address that a socket is bound to.
 Address bound_address(const FileDescriptor& socket);
 

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daso/comm/reach.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
 
@@ -11,6 +9,7 @@
 #include <cstring>
 
 #include "daso/base/error.h"
+#include "daso/comm/socket_address.h"
 
 namespace daso {
 namespace {
@@ -30,21 +29,11 @@ struct Attempt {
 };
 
 Attempt begin(const Address& door) {
-  sockaddr_in four{};
-  sockaddr_in6 six{};
-  four.sin_family = AF_INET;
-  six.sin6_family = AF_INET6;
-  four.sin_port = six.sin6_port = htons(door.port);
-  const bool is_four = ::inet_pton(AF_INET, door.host.c_str(), &four.sin_addr) == 1;
-  if (!is_four) ::inet_pton(AF_INET6, door.host.c_str(), &six.sin6_addr);
-  const auto* address =
-      is_four ? reinterpret_cast<const sockaddr*>(&four) : reinterpret_cast<const sockaddr*>(&six);
-  const socklen_t bytes = is_four ? sizeof four : sizeof six;
-
+  const SocketAddress where(door);
   Attempt attempt;
   attempt.socket =
-      FileDescriptor(::socket(address->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  if (attempt.socket.open() && ::connect(attempt.socket.get(), address, bytes) == 0) {
+      FileDescriptor(::socket(where.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (attempt.socket.open() && ::connect(attempt.socket.get(), where.get(), where.bytes()) == 0) {
     attempt.end(0);
   } else if (errno == EINPROGRESS) {
     attempt.pending = true;
@@ -111,8 +100,9 @@ std::optional<std::string> broken_pair(const std::vector<Member>& members,
   for (std::size_t i = 0; i < others.size(); ++i) {
     if (problems[i].empty()) continue;
     return fmt::format(
-        "{} cannot reach {} at {}: {}; let all TCP through between these machines, or choose "
-        "another network with --interface DEV",
+        "{} cannot reach {} at {}: {}; let all TCP through between these machines, or that of some "
+        "ports with --backend tcp --ports FIRST-LAST, or choose another network with --interface "
+        "DEV",
         member(own).text(own), member(others[i]).text(others[i]), doors[i].text(), problems[i]);
   }
   return std::nullopt;

@@ -83,6 +83,16 @@ std::vector<int> launch_ranks_of(const std::vector<Member>& members) {
   return ranks;
 }
 
+// None where a backend needs no doors.
+std::vector<Address> doors_of(const std::vector<Member>& members, const std::vector<int>& ranks) {
+  std::vector<Address> doors;
+  for (const int rank : ranks) {
+    const Member& member = members.at(static_cast<std::size_t>(rank));
+    if (member.door) doors.push_back(*member.door);
+  }
+  return doors;
+}
+
 std::vector<std::string> names_of(const std::vector<Member>& members) {
   std::vector<std::string> names;
   for (std::size_t i = 0; i < members.size(); ++i) {
@@ -127,8 +137,9 @@ struct World::Body {
 World::Body::~Body() {
   counts->clear();
   if (!guard.alarm->raised()) return;
-  for (auto& [name, entry] : groups) entry.group->leak();
   if (backend) backend->leak();
+  if (backend && backend->can_abort()) return;
+  for (auto& [name, entry] : groups) entry.group->leak();
 }
 
 void World::Body::post_lookout() {
@@ -185,7 +196,11 @@ Communicator& World::Body::make_group(const std::vector<int>& ranks, const std::
                                   .ranks = ranks,
                                   .rank = plan.rank,
                                   .limit = options.limit,
-                                  .own_address = own_address}] {
+                                  .own_address = own_address,
+                                  .generation = generation,
+                                  .door = door.get(),
+                                  .doors = doors_of(members, ranks),
+                                  .job_token = options.place.job_token}] {
             *backend_group = maker->make_group(group_plan);
           },
           Deadline(options.limit));
@@ -268,8 +283,12 @@ World World::join(const WorldOptions& options) {
   require(
       options.node_of_rank.empty() || static_cast<int>(options.node_of_rank.size()) == place.size,
       "node_of_rank names {} ranks, the world has {}", options.node_of_rank.size(), place.size);
+  require(options.ports.any() || options.backend == "tcp",
+          "--ports {} is for backend tcp; backend {} chooses its ports itself",
+          options.ports.text(), options.backend);
   require(options.backend != "self" || place.size == 1,
-          "backend self is a world of one, this job has {} ranks; use gloo or mpi", place.size);
+          "backend self is a world of one, this job has {} ranks; use gloo, tcp or mpi",
+          place.size);
   auto body = std::make_unique<Body>();
   body->options = options;
   body->rank = place.rank;
@@ -286,7 +305,7 @@ World World::join(const WorldOptions& options) {
     const Store& store = *body->store;
     check_job(store, place, joining_limit(options));
     body->own_address = own_address(options, store);
-    if (options.backend == "gloo") body->door = listen_on({body->own_address, 0});
+    if (options.backend != "mpi") body->door = listen_on(body->own_address, options.ports);
     for (int rank = 0; rank < place.size; ++rank) body->members.push_back({.launch_rank = rank});
     body->post_lookout();
     body->guard.lookout->introduce({});
@@ -360,9 +379,8 @@ void World::wait_for(at::Device device, const std::string& what) {
 }
 
 World World::next_generation(Seconds limit) && {
-  require(body_->options.backend == "gloo",
-          "backend {} cannot build a world again after a rank was lost; only gloo can",
-          body_->options.backend);
+  require(body_->options.backend != "mpi",
+          "backend mpi cannot build a world again after a rank was lost; gloo and tcp can");
   const std::optional<Failure> failure = body_->guard.alarm->raised();
   require(failure && failure->kind == Failure::Kind::kPeer,
           "next_generation() is for a world that has lost a rank");
@@ -377,7 +395,7 @@ World World::next_generation(Seconds limit) && {
   next->store = std::move(body_->store);
   next->own_address = body_->own_address;
   next->door = std::move(body_->door);
-  next->backend = body_->backend;
+  next->backend = open_backend(next->options.backend, next->options.place.size);
   const std::string name = fmt::format("generation{}", next->generation);
   const std::vector<int> members = regroup(next->store->under(name), survivors, rank(), limit);
   for (std::size_t i = 0; i < members.size(); ++i) {

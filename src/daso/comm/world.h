@@ -22,7 +22,9 @@
 //   rendezvous  the ranks meet there and compare who they are; reach tells who cannot reach whom
 //   lookout     a thread of each rank that watches the store for bad news and raises the alarm,
 //               on which everything waits that waits in this process
-//   backend     turns a list of ranks into a c10d::Backend: Gloo, or MPI as a module
+//   backend     turns a list of ranks into a c10d::Backend: Gloo, our own letters over TCP (tcp/),
+//   or
+//               MPI as a module
 //   group       one such list; counts its operations and compares them with the peers'
 //   communicator, node_link   what the rest of the library talks through: between any ranks, and
 //               inside a node through the fastest way that there is (link/)

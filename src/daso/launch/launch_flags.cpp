@@ -107,6 +107,7 @@ WorldOptions world_options(const LaunchFlags& flags, const Place& place) {
   options.place = place;
   options.backend = flags.backend;
   options.interface = flags.interface;
+  options.ports = flags.ports;
   options.limit = flags.limit;
   options.join_limit = flags.join_limit;
   options.check_collectives = flags.check_collectives;

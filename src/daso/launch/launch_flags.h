@@ -28,6 +28,7 @@ struct LaunchFlags {
   std::string backend = "gloo";
   std::string rendezvous;
   std::string interface;
+  Ports ports;
   std::string cluster;
   std::string job_token;
   Seconds limit{60};
