@@ -10,7 +10,9 @@
 #include "cli/train_flags.h"
 #include "daso/base/error.h"
 #include "daso/base/paths.h"
+#include "daso/base/text.h"
 #include "daso/comm/place.h"
+#include "daso/launch/hosts.h"
 #include "daso/run/interrupt.h"
 #include "daso/run/rank_device.h"
 #include "daso/tensor/bf16.h"
@@ -31,12 +33,32 @@ struct TrainCommand {
   bool json = false;
 };
 
+// A run knows how many ranks it has (config.toml), but not where they were.
+std::string how_to_go_on(const LaunchFlags& launch, const fs::path& out) {
+  const std::string again = fmt::format("--resume --out {}", shell_word(out.string()));
+  if (!launch.hosts.empty()) {
+    const std::string hosts = join(launch.hosts, ",");
+    const std::string ssh =
+        launch.ssh == LaunchFlags{}.ssh ? "" : fmt::format(" --ssh {}", shell_word(launch.ssh));
+    return fmt::format("daso train {} --hosts {}{}", again, shell_word(hosts), ssh);
+  }
+  const std::optional<Place> place = place_from(this_environment());
+  const bool ours = !place || place->launcher == Launcher::kDaso;
+  const bool at_once = !launch.node_index && launch.cluster.empty();
+  if (ours && at_once) return fmt::format("daso train {}", again);
+  return fmt::format("the same command, with {}", again);
+}
+
 int train(World& world, TrainCommand command, Interrupt& interrupt) {
   command.options.out = agreed_folder(world, command.options.out);
   make_folder("--out", command.options.out);
   const DeviceFound found = rank_device(world, command.options.device);
   Run run(command.options, {}, found.device);
-  return daso::train(world, run, {.json = command.json, .interrupt = &interrupt, .note = found.note});
+  return daso::train(world, run,
+                     {.json = command.json,
+                      .interrupt = &interrupt,
+                      .note = found.note,
+                      .go_on = how_to_go_on(command.launch, command.options.out)});
 }
 
 bool counted_elsewhere(const LaunchFlags& launch) {

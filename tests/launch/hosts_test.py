@@ -84,8 +84,9 @@ class Hosts(unittest.TestCase):
     def test_a_signal_reaches_all_ranks_and_the_run_goes_on(self):
         job = self.started()
         job.send_signal(signal.SIGTERM)
-        _, errors = self.end_of(job, STOPPED)
+        printed, errors = self.end_of(job, STOPPED)
         self.assertRegex(errors, "(?m)^localhost: daso: ")
+        self.assertIn(f"--hosts localhost,localhost --ssh {self.ssh}\n", printed)
         saved = self.checkpoints()[-1]
         job = self.start("--resume", epochs=100000)
         await_that(lambda: self.checkpoints()[-1] > saved or job.poll() is not None, "it goes on")

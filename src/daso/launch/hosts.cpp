@@ -5,7 +5,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cctype>
 #include <deque>
+#include <string_view>
 #include <utility>
 
 #include "daso/base/error.h"
@@ -29,24 +31,18 @@ constexpr int kPorts = 10000;
 constexpr Seconds kForTheWay{5};
 constexpr int kSshFailed = 255;  // its own failures; other codes are those of the command
 
-// One word for the shell over there.
-std::string quoted(const std::string& text) {
-  std::string word = "'";
-  for (const char c : text) word += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return word + "'";
-}
-
 // Through /bin/sh, whatever the user's login shell is.
 std::string remote_line(const HostsPlan& plan, const std::vector<std::string>& words) {
   std::string command;
-  for (const std::string& word : words) command += " " + quoted(word);
+  for (const std::string& word : words) command += " " + shell_word(word);
   const std::string missing = fmt::format(
       "daso: {} is not here: the program and the folder {} must be the same on all hosts",
       plan.program, plan.folder);
   return "exec /bin/sh -c " +
-         quoted(fmt::format("cd {} || exit {}; test -x {} || {{ echo {} >&2; exit {}; }}; exec{}",
-                            quoted(plan.folder), kExitConfig, quoted(plan.program), quoted(missing),
-                            kExitConfig, command));
+         shell_word(
+             fmt::format("cd {} || exit {}; test -x {} || {{ echo {} >&2; exit {}; }}; exec{}",
+                         shell_word(plan.folder), kExitConfig, shell_word(plan.program),
+                         shell_word(missing), kExitConfig, command));
 }
 
 // ssh must neither ask anything, since nobody can answer several at once, nor wait without limit.
@@ -99,6 +95,17 @@ bool ssh_failed(const RankEnd& end) {
 }
 
 }  // namespace
+
+std::string shell_word(const std::string& text) {
+  const auto means_itself = [](unsigned char c) {
+    return std::isalnum(c) != 0 ||
+           std::string_view("_-+.,:/@%").find(static_cast<char>(c)) != std::string_view::npos;
+  };
+  if (!text.empty() && std::all_of(text.begin(), text.end(), means_itself)) return text;
+  std::string word = "'";
+  for (const char c : text) word += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return word + "'";
+}
 
 std::vector<std::string> host_call(const LaunchFlags& flags, const HostsPlan& plan, int node,
                                    int columns) {

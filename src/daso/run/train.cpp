@@ -16,8 +16,9 @@ int train(World& world, Run& run, const TrainOptions& options) {
   Session session(world, run);
   std::optional<TrainOutput> output;  // rank 0's
   if (world.rank() == 0) {
-    output.emplace(world, session.course(),
-                   OutputOptions{.lines = !options.json, .note = options.note});
+    output.emplace(
+        world, session.course(),
+        OutputOptions{.lines = !options.json, .note = options.note, .go_on = options.go_on});
   }
   std::optional<Interrupt> own_interrupt;
   if (options.interrupt == nullptr) own_interrupt.emplace();

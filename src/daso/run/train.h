@@ -26,7 +26,8 @@ struct TrainOptions {
   bool json = false;  // print the summary alone, as JSON
   // That of the process, where it has one since it began; borrowed. None: signals count from here.
   Interrupt* interrupt = nullptr;
-  std::string note;  // for people, among the first lines; empty: nothing
+  std::string note;   // for people, among the first lines; empty: nothing
+  std::string go_on;  // the command that goes on with a run that was stopped; empty: the same one
 };
 
 // Trains the run to its end, or until a signal says stop, and returns the exit code of

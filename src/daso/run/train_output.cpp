@@ -59,7 +59,7 @@ std::string result_of(const Summary& summary) {
   return fmt::format("accuracy {:.4f}{}", score.accuracy, top5);
 }
 
-void print_end(const Summary& summary, const Run& run) {
+void print_end(const Summary& summary, const Run& run, const std::string& go_on) {
   const Settings& settings = run.settings();
   const std::string folder = settings.out.string();
   const bool own = run.is_own();  // `daso train` and `daso eval` know nothing of it
@@ -70,10 +70,8 @@ void print_end(const Summary& summary, const Run& run) {
   if (run.finished()) {
     fmt::print("try next: {}daso export {} --format safetensors --to model.safetensors\n",
                own ? "" : fmt::format("daso eval {}   ", folder), folder);
-  } else if (own) {
-    fmt::print("go on with: the same command and --resume\n");
   } else {
-    fmt::print("go on with: daso train --resume --out {}\n", folder);
+    fmt::print("go on with: {}\n", go_on.empty() ? "the same command and --resume" : go_on);
   }
 }
 
@@ -176,7 +174,7 @@ void TrainOutput::operator()(const Progress& now) {
 
 void TrainOutput::end(const Summary& summary) {
   report_->end(summary);
-  if (options_.lines) print_end(summary, run_);
+  if (options_.lines) print_end(summary, run_, options_.go_on);
 }
 
 }  // namespace daso

@@ -29,6 +29,7 @@ void prepare_output(World& world, const Run& run);
 struct OutputOptions {
   bool lines = true;  // on standard output: how it begins, a bar or a line per epoch, how it ends
   std::string note;   // for people, among the first lines; empty: nothing
+  std::string go_on;  // the command that goes on with a run that was stopped; empty: the same one
 };
 
 // What rank 0 shows of a run while it is trained, and keeps in its folder: config.toml, and all
