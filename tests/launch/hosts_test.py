@@ -32,6 +32,9 @@ fi
 exec 3<&0  # a shell's background has no input unless it is named
 setsid sh -c "$*" <&3 3<&- &
 wait $!
+code=$?
+[ $code -le 128 ] || exit 255  # the command was killed
+exit $code
 """
 JOB = ["--data", "synthetic:train=1024,test=64,size=8,channels=1", "--model", "mlp",
        "--batch-size", "16", "--ranks-per-node", "1", "--checkpoint-every", "50steps"]
@@ -42,6 +45,10 @@ def await_that(holds, what: str) -> None:
     while not holds():
         assert time.monotonic() < deadline, f"not within {LIMIT} s: {what}"
         time.sleep(0.02)  # others need the cores
+
+
+def parent(pid: int) -> int:
+    return int(pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
 
 class Hosts(unittest.TestCase):
@@ -73,6 +80,13 @@ class Hosts(unittest.TestCase):
         self.assertIsNone(job.poll())
         return job
 
+    def launcher(self, node: int) -> int:
+        """That of a host. Its guardian and its ranks have its words, too, and are its children."""
+        words = f"\0--node-index\0{node}\0".encode()
+        found = [pid for pid in processes_of(self.run_folder)
+                 if words in pathlib.Path(f"/proc/{pid}/cmdline").read_bytes()]
+        return next(pid for pid in found if parent(pid) not in found)
+
     def checkpoints(self) -> list:
         return sorted(self.run_folder.glob("checkpoints/*/manifest.json"))
 
@@ -85,7 +99,7 @@ class Hosts(unittest.TestCase):
         job = self.started()
         job.send_signal(signal.SIGTERM)
         printed, errors = self.end_of(job, STOPPED)
-        self.assertRegex(errors, "(?m)^localhost: daso: ")
+        self.assertEqual(errors.count("told to stop by signal 15"), 1, errors)
         self.assertIn(f"--hosts localhost,localhost --ssh {self.ssh}\n", printed)
         saved = self.checkpoints()[-1]
         job = self.start("--resume", epochs=100000)
@@ -105,6 +119,20 @@ class Hosts(unittest.TestCase):
         _, errors = self.end_of(self.start(hosts="localhost,nowhere"), 3)
         self.assertIn("daso: host nowhere could not be reached or was lost: ssh ended with exit "
                       "code 255: ssh: connect to host nowhere port 22: No route to host", errors)
+        for misleading in ("a checkpoint is saved", "exit code 75", "has not said"):
+            self.assertNotIn(misleading, errors)
+
+    def test_a_signal_to_the_launcher_on_a_host_is_told_by_it(self):
+        job = self.started()
+        os.kill(self.launcher(1), signal.SIGTERM)
+        _, errors = self.end_of(job, STOPPED)
+        self.assertEqual(errors.count("localhost: daso: told to stop by signal 15"), 1, errors)
+
+    def test_a_killed_launcher_is_a_lost_host(self):
+        job = self.started()
+        os.kill(self.launcher(1), signal.SIGKILL)
+        _, errors = self.end_of(job, 3)
+        self.assertIn("daso: host localhost could not be reached or was lost", errors)
 
     def test_the_code_of_a_host_is_that_of_the_job(self):
         _, errors = self.end_of(self.start("--init", str(self.folder / "none.safetensors")), 2)

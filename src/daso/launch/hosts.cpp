@@ -18,6 +18,7 @@
 #include "daso/launch/guardian.h"
 #include "daso/launch/job.h"
 #include "daso/launch/output.h"
+#include "daso/launch/stop_signals.h"
 #include "daso/launch/supervisor.h"
 
 namespace daso {
@@ -142,9 +143,16 @@ int launch_on_hosts(const LaunchFlags& flags, Shape shape,
   Sink error(STDERR_FILENO);
   std::vector<LastLines> said(flags.hosts.size());
   std::deque<LineStream> lines;
+  const bool drawing = terminal_columns() && ::isatty(STDERR_FILENO) != 0;
+  const auto say_signal = [&](int signal) {
+    const bool saves = options.time_to_save > Seconds(0);
+    error.add(fmt::format("{}daso: {}\n", drawing ? "\033[K" : "",
+                          saves ? saving_notice(signal) : ending_notice(signal)));
+  };
   Supervisor supervisor({.grace = options.grace + kForTheWay,
                          .time_to_save = options.time_to_save + kForTheWay,
-                         .stopped_exit = options.stopped_exit},
+                         .stopped_exit = options.stopped_exit,
+                         .on_signal = say_signal},
                         signals, {&output, &error});
   const auto pass_on = [&](FileDescriptor from, LineStream::Options to) {
     LineStream& stream = lines.emplace_back(std::move(to));

@@ -101,10 +101,13 @@ int Job::finish(const std::vector<RankEnd>& ends) {
     const bool told = supervisor_.rule().passed_on.has_value();
     const bool well = code == kExitOk || (job.stopped && !told);
     if (well && !options_.keep_survivors) code = kExitPeer;
-    say(
-        fmt::format("the launcher of node {} has not said within {} s that its ranks have ended; "
-                    "the job ends with exit code {}",
-                    *silent, patience.count(), code));
+    // Who told us over ssh sees how all nodes end.
+    if (!told || !signals_.by_input()) {
+      say(fmt::format(
+          "the launcher of node {} has not said within {} s that its ranks have ended; the job "
+          "ends with exit code {}",
+          *silent, patience.count(), code));
+    }
   }
   supervisor_.flush();
   if (output_.lost() == 0) return code;
@@ -123,6 +126,7 @@ void Job::on_bad_end(const RankEnd& end) {
 }
 
 void Job::on_signal(int signal) {
+  if (signals_.by_input()) return;  // once for all hosts, it is said where it came from
   const bool saves = options_.time_to_save > Seconds(0);
   say(saves ? saving_notice(signal) : ending_notice(signal));
 }

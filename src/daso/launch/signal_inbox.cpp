@@ -58,6 +58,7 @@ std::optional<int> SignalInbox::take() {
   signalfd_siginfo found{};
   const bool any = ::read(system_.get(), &found, sizeof found) == sizeof found;
   const std::optional<int> signal = any ? static_cast<int>(found.ssi_signo) : take_from_input();
+  if (signal && signal != SIGCHLD) by_input_ = !any;
   return signal == SIGHUP ? SIGTERM : signal;  // which programs know how to end by
 }
 

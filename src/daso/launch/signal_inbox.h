@@ -27,6 +27,7 @@ class SignalInbox {
 
   int descriptor() const { return descriptor_.get(); }  // readable when take() gives something
   std::optional<int> take();                            // does not block
+  bool by_input() const { return by_input_; }           // the last signal to end was
   const sigset_t& mask_before() const { return before_; }
 
  private:
@@ -36,6 +37,7 @@ class SignalInbox {
   FileDescriptor system_;
   FileDescriptor descriptor_;  // of all sources
   bool input_ = false;         // it is one of them
+  bool by_input_ = false;
 };
 
 }  // namespace daso
