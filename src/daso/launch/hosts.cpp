@@ -84,7 +84,9 @@ HostsPlan plan_for(const LaunchFlags& flags, const LaunchOptions& options,
 
 // The hosts' launchers have told the rest.
 std::string why_unreachable(const std::string& host, const RankEnd& end, const LastLines& said) {
-  const std::string words = said.lines().empty() ? "it said nothing" : said.lines().back();
+  const std::string words = said.lines().empty()
+                                ? "it said nothing, as when the command there is killed"
+                                : said.lines().back();
   return fmt::format(
       "daso: host {} could not be reached or was lost: ssh {}: {}; check that 'ssh {} true' works "
       "without a password\n",
