@@ -99,7 +99,7 @@ class Signals(Case):
                 job.send_signal(number)
                 errors = self.ended(job, STOPPED)
                 self.assertEqual(errors.count(f"told to stop by signal {number:d}"), 1, errors)
-                self.assertIn("a checkpoint is saved after this step", errors)
+                self.assertIn("what was trained is saved, within two steps or 10 s", errors)
                 self.assertEqual(len(errors.splitlines()), 1, errors)
                 self.assertEqual((self.summary()["finished"], self.summary()["exit"]), (False, STOPPED))
                 self.assertTrue(self.checkpoints())

@@ -9,14 +9,15 @@ namespace daso {
 
 std::string saving_notice(int signal) {
   return fmt::format(
-      "told to stop by signal {}: a checkpoint is saved after this step; a second signal ends at "
-      "once, and nothing is saved",
+      "told to stop by signal {}: what was trained is saved, within two steps or 10 s; a second "
+      "signal ends at once, and nothing is saved",
       signal_text(signal));
 }
 
 std::string ending_notice(int signal) {
-  return fmt::format("told to stop by signal {}: the ranks are, too; a second signal kills them",
-                     signal_text(signal));
+  return fmt::format(
+      "told to stop by signal {}: the ranks are told as well; a second one kills them",
+      signal_text(signal));
 }
 
 }  // namespace daso
