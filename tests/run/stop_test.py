@@ -259,17 +259,19 @@ class Means(Case):
             self.skipTest("needs root, to become a user who has no other processes")
         somebody = 54321
         os.chown(self.folder, somebody, somebody)
-
-        def become_somebody():
-            resource.setrlimit(resource.RLIMIT_NPROC, (24, 24))
-            os.setgid(somebody)
-            os.setuid(somebody)
-
         if subprocess.run([DASO, "--version"], user=somebody, capture_output=True).returncode != 0:
             self.skipTest("another user may not run the program")
-        errors = self.ended(self.train(*QUICK, *PAIR, preexec_fn=become_somebody, cwd=self.folder), 2)
-        self.assertIn("a rank of 2 needs up to 32 threads, only", errors)
-        self.assertIn("ulimit -u is 24", errors)
+        # Enough for one of the ranks, not for both; and hardly any.
+        for limit in (60, 24, 5):
+            with self.subTest(limit=limit):
+                def become_somebody():
+                    resource.setrlimit(resource.RLIMIT_NPROC, (limit, limit))
+                    os.setgid(somebody)
+                    os.setuid(somebody)
+
+                errors = self.ended(self.train(*QUICK, *PAIR, preexec_fn=become_somebody, cwd=self.folder), 2)
+                self.assertRegex(errors, r"^daso: a job of 2 ranks on this machine needs up to 80 threads, only \d+ could be started; raise the limit")
+                self.assertIn(f"ulimit -u is {limit}", errors)
 
 
 if __name__ == "__main__":

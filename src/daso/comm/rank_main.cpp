@@ -17,13 +17,12 @@
 namespace daso {
 namespace {
 
-// What a rank has open and running at most, as measured on ranks that train. A world of one has no
-// connections.
+// What a rank has open and running at most, as measured. A world of one has no connections.
 void require_means(int size) {
   if (size == 1) return;
   const std::string who = fmt::format("a rank of {}", size);
   require_open_files(30 + 5 * size, who);
-  require_threads(32, who);
+  require_threads(kThreadsOfRank, who);
 }
 
 // Ends the process without destructors: those of a world that is not at peace would wait for

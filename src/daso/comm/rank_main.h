@@ -12,6 +12,9 @@ namespace daso {
 
 class World;
 
+// How many threads a rank has at most, as measured on ranks that train.
+inline constexpr int kThreadsOfRank = 40;
+
 // The main function of a rank: sets the process up, joins the world, runs the body, leaves. Prints
 // what went wrong and returns the exit code of docs/errors.md. Leaves by _Exit when the world is
 // broken. A closed connection is an error here and no SIGPIPE, and where the output of all ranks

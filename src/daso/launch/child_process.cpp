@@ -146,9 +146,12 @@ ChildProcess::ChildProcess(const ProgramCall& call, const sigset_t& mask, int an
   pid_ = call.node == nullptr ? ::fork() : fork_into(call.node->processes);
   if (pid_ == 0) become_program(side);
   if (pid_ < 0) {
-    throw Error(fmt::format("cannot start '{}': {}; {}", call.path, std::strerror(errno),
-                            call.node == nullptr ? "the machine or the user has too many processes"
-                                                 : "has the cluster's node just ended?"));
+    throw ConfigError(
+        fmt::format("cannot start '{}': {}; {}", call.path, std::strerror(errno),
+                    call.node == nullptr
+                        ? "this user or the machine has too many processes: end some, or raise "
+                          "the limit (ulimit -u, a container may have its own)"
+                        : "has the cluster's node just ended?"));
   }
   ::setpgid(pid_, pid_);  // both sides do it, so that it is done whoever comes first
   failure.write.close();

@@ -3,7 +3,9 @@
 
 #include "daso/base/error.h"
 #include "daso/base/paths.h"
+#include "daso/base/process_limits.h"
 #include "daso/comm/network.h"
+#include "daso/comm/rank_main.h"
 #include "daso/launch/hosts.h"
 #include "daso/launch/launch_plan.h"
 #include "daso/launch/output.h"
@@ -28,6 +30,11 @@ int start_ranks(LaunchOptions options, const std::vector<std::string>& arguments
   if (!options.interface.empty()) address_of_device(options.interface);
   options.command = {own_program().string()};
   options.command.insert(options.command.end(), arguments.begin(), arguments.end());
+  validate(options);
+  // One limit is for all of them together, which none of them can see.
+  const auto ranks = static_cast<int>(own_spots(options).size());
+  require_threads(ranks * kThreadsOfRank,
+                  ranks == 1 ? "a rank" : fmt::format("a job of {} ranks on this machine", ranks));
   return launch(options);
 }
 
