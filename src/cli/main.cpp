@@ -35,10 +35,11 @@ std::vector<Command> add_commands(CLI::App& app) {
   app.require_subcommand(0, 1);
   app.footer(
       "From the root of the source tree the script ./daso builds what changed, runs this program,\n"
-      "and has four verbs of its own:\n"
+      "and has five verbs of its own:\n"
       "  ./daso build [PRESET]        build all, the tests too: release, dev, asan or tsan\n"
       "  ./daso test [--all]          run the tests; --all: slow ones and sanitizers as well\n"
       "  ./daso install --prefix DIR  put program, library and headers into a folder\n"
+      "  ./daso wheel                 build the Python package\n"
       "  ./daso lint [--all]          look at the changed files, or at all\n"
       "Exit codes: 0 all went well, 1 a bug, a failed check or lost output, 2 something to mend,\n"
       "3 a rank was lost, 75 told to stop and can go on. See docs/errors.md.");
