@@ -43,7 +43,8 @@ std::vector<Command> add_commands(CLI::App& app) {
       "  ./daso lint [--all]          look at the changed files, or at all\n"
       "Exit codes: 0 all went well, 1 a bug, a failed check or lost output, 2 something to mend,\n"
       "3 a rank was lost, 75 told to stop and can go on. See docs/errors.md.");
-  CLI::App* bench = app.add_subcommand("bench", "Measure: comm, overlap, merge, step, train, loader");
+  CLI::App* bench =
+      app.add_subcommand("bench", "Measure: comm, overlap, merge, step, train, loader");
   bench->require_subcommand(0, 1);
   bench->footer("docs/measuring.md defines every number.");
   CLI::App* make = app.add_subcommand("make", "Write data to try things on: images, text");
@@ -71,6 +72,18 @@ std::vector<Command> add_commands(CLI::App& app) {
           daso::cli::add_verify(app)};
 }
 
+// An empty one is that of a shell's variable which is not set. Taken for none, it would mean
+// another run, or a new folder.
+void require_names(const std::vector<std::string>& words) {
+  for (const std::string flag : {"--config", "--init", "--out", "--resume"}) {
+    for (std::size_t i = 0; i < words.size(); ++i) {
+      const bool follows = words[i] == flag && i + 1 < words.size() && words[i + 1].empty();
+      daso::require(!follows && words[i] != flag + "=",
+                    "{} has an empty name behind it; give one, or leave {} out", flag, flag);
+    }
+  }
+}
+
 // What stands after -- is not ours to understand.
 void parse(CLI::App& app, const Invocation& invocation) {
   std::vector<std::string> words = invocation.arguments;
@@ -78,10 +91,11 @@ void parse(CLI::App& app, const Invocation& invocation) {
   for (const std::string& word : words) {
     daso::require(
         daso::is_utf8(word),
-        "'{}' is not in UTF-8: the files of a run could not name it; give it another name, "
-        "or lead a link there",
+        "'{}' is not in UTF-8, as all text on the command line must be; a file of such a name can "
+        "be reached by a link",
         daso::printable(word));
   }
+  require_names(words);
   std::reverse(words.begin(), words.end());  // CLI11 takes them from the end
   app.parse(std::move(words));
 }

@@ -104,6 +104,14 @@ TEST_F(Output, MayHaveTheLongestNameThatThereIs) {
   EXPECT_EQ(text_in(longest), "new");
 }
 
+TEST_F(Output, WithANameThatNoFileCanHaveIsRefused) {
+  const fs::path longer = folder_ / std::string(256, 'n');
+  EXPECT_EQ(refusal(longer),
+            fmt::format("{}: cannot be written: File name too long", longer.string()));
+  EXPECT_EQ(refusal(""), "the name of a file to write is empty; give one");
+  EXPECT_EQ(files(), 0);
+}
+
 // A limit on the size of files does what a full disk does.
 TEST_F(Output, ThatFindsNoRoomNamesTheFileAndLeavesThePreviousOne) {
   std::ofstream(path_) << "previous";

@@ -103,6 +103,15 @@ class Hostile(unittest.TestCase):
         paths["folder"].mkdir()
         return paths
 
+    def test_empty_name_is_not_taken_for_none(self):
+        """As a shell's variable that is not set: --resume once went on with whatever was newest."""
+        for flag in ("--config", "--init", "--out", "--resume"):
+            for words in ([flag, ""], [flag + "="]):
+                with self.subTest(words=words):
+                    self.assertIn(f"{flag} has an empty name behind it", self.refusal("train", "--data", DATA, *JOB, *words))
+        self.assertIn("the name of a file to write is empty", self.refusal("make", "text", ""))
+        self.assertIn("File name too long", self.refusal("make", "text", "n" * 256))
+
     def test_strange_things_in_place_of_a_file(self):
         out = self.trained()
         for name, path in self.strange_paths().items():

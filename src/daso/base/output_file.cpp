@@ -79,7 +79,10 @@ bool is_link(const fs::path& path) {
 
 OutputFile::OutputFile(fs::path path, Seconds reader_limit)
     : path_(std::move(path)), target_(followed(path_)) {
+  require(!path_.empty(), "the name of a file to write is empty; give one");
   const std::optional<struct stat> before = stat_of(path_);
+  require(before || errno != ENAMETOOLONG, "{}: cannot be written: {}", path_.string(),
+          std::strerror(ENAMETOOLONG));
   require(before || !is_link(path_),
           "{}: is a link to {}, which is not there; remove the link, or name the file to write",
           path_.string(), target_.string());
