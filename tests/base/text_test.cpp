@@ -19,6 +19,14 @@ TEST(Text, IsSplitAtEverySeparator) {
   EXPECT_EQ(trim("  a b\n"), "a b");
 }
 
+TEST(Text, IsOneWordForAShell) {
+  EXPECT_EQ(shell_word("runs/2026-11-18"), "runs/2026-11-18");
+  EXPECT_EQ(shell_word("my run #2"), "'my run #2'");
+  EXPECT_EQ(shell_word("it's"), "'it'\\''s'");
+  EXPECT_EQ(shell_word("~"), "'~'");
+  EXPECT_EQ(shell_word(""), "''");
+}
+
 TEST(Text, IntegersAreWholeTexts) {
   EXPECT_EQ(parse_integer("-12"), -12);
   for (const char* wrong : {"", "1.5", "12x", " 1", "99999999999999999999"}) {

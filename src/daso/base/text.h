@@ -14,6 +14,9 @@ std::vector<std::string> split(std::string_view text, char at);
 std::string join(const std::vector<std::string>& parts, std::string_view between);
 std::string_view trim(std::string_view text);
 
+// One word of a command line that a user may paste, or a shell runs: in quotes where it needs them.
+std::string shell_word(const std::string& text);
+
 // A whole decimal number and nothing else.
 std::optional<std::int64_t> parse_integer(std::string_view text);
 

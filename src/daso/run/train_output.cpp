@@ -9,6 +9,7 @@
 #include "daso/base/output_file.h"
 #include "daso/base/paths.h"
 #include "daso/base/standard_streams.h"
+#include "daso/base/text.h"
 #include "daso/base/toml.h"
 #include "daso/comm/gather_text.h"
 #include "daso/run/settings_table.h"
@@ -51,7 +52,8 @@ void print_start(const World& world, const Course& course, const Values& resolve
 
 std::string result_of(const Summary& summary) {
   if (!summary.evaluated && summary.epochs == 0) return "not evaluated, no epoch is over";
-  if (!summary.evaluated) return fmt::format("training loss {:.4f}, not evaluated", summary.train_loss);
+  if (!summary.evaluated)
+    return fmt::format("training loss {:.4f}, not evaluated", summary.train_loss);
   const Score score{.loss = summary.test_loss, .accuracy = summary.test_accuracy};
   if (summary.perplexity) return fmt::format("perplexity {:.4g}", *summary.perplexity);
   if (!has_accuracy(score)) return fmt::format("test loss {:.4f}", score.loss);
@@ -62,16 +64,18 @@ std::string result_of(const Summary& summary) {
 void print_end(const Summary& summary, const Run& run, const std::string& go_on) {
   const Settings& settings = run.settings();
   const std::string folder = settings.out.string();
+  const std::string word = shell_word(folder);
   const bool own = run.is_own();  // `daso train` and `daso eval` know nothing of it
   fmt::print("{} after {} steps in {:.1f} s; all output is in {}\n", result_of(summary),
              summary.steps, summary.seconds, folder);
   fmt::print("look at {}{}\n", (settings.out / "report.html").string(),
              settings.trace ? ", or trace.json in ui.perfetto.dev" : "");
   if (run.finished()) {
-    fmt::print("try next: {}daso export {} --format safetensors --to model.safetensors\n",
-               own ? "" : fmt::format("daso eval {}   ", folder), folder);
+    fmt::print("try next: {}daso export {} --to model.safetensors\n",
+               own ? "" : fmt::format("daso eval {}   ", word), word);
   } else {
-    fmt::print("go on with: {}\n", go_on.empty() ? "the same command and --resume" : go_on);
+    fmt::print("stopped before its end; go on with: {}\n",
+               go_on.empty() ? "the same command and --resume" : go_on);
   }
 }
 
