@@ -243,6 +243,11 @@ class Using(unittest.TestCase):
             self.assertTrue(torch.equal(kept[name], tensors[name]), name)
         message = daso("train", *flags[:-1], self.folder / "x", "--init-skip", "nothing", code=2).stderr
         self.assertIn("--init-skip nothing", message)
+        message = daso("train", *flags[:-1], self.folder / "x", "--init-skip", "fc", code=2).stderr
+        self.assertIn("begins with fc and a dot; did you mean fc1?", message)
+        # What is left out may be anything.
+        torch.save(dict(other, **{"fc3.bias": torch.full((3,), float("nan"))}), weights)
+        daso("train", *flags[:-1], self.folder / "z", "--init-skip", "fc3")
         message = daso("train", *GRAY, "--init-skip", "fc3", "--out", self.folder / "y", code=2).stderr
         self.assertIn("give --init as well", message)
 

@@ -147,16 +147,18 @@ State read_model(const fs::path& path, Seconds limit) {
     const auto size = fs::file_size(path, problem);
     return problem ? 0 : static_cast<std::int64_t>(size);
   });
-  State tensors = disk.within(limit + time_for(bytes), what, [path] {
+  return disk.within(limit + time_for(bytes), what, [path] {
     return is_pytorch(path) ? read_pytorch(path) : read_tensors(path).tensors;
   });
+}
+
+void require_finite(const State& tensors, const fs::path& file) {
   for (const auto& [name, tensor] : tensors) {
     require(!tensor.is_floating_point() || at::isfinite(tensor).all().item<bool>(),
             "{}: tensor '{}' has values that are not finite (NaN or infinity): the model of this "
             "file has diverged; take another one",
-            path.string(), name);
+            file.string(), name);
   }
-  return tensors;
 }
 
 RunState read_checkpoint(const fs::path& checkpoint, const World& world) {

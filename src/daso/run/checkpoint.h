@@ -66,8 +66,10 @@ State read_part(const std::filesystem::path& checkpoint, const Manifest& manifes
                 const std::string& name, Seconds limit = kReadLimit);
 
 // All tensors of a safetensors file, or of one that torch.save has written. Throws ConfigError
-// naming it, also if a value is not finite.
+// naming it.
 State read_model(const std::filesystem::path& path, Seconds limit = kReadLimit);
+// Throws ConfigError if one of the tensors, which are of this file, has a value that is not finite.
+void require_finite(const State& tensors, const std::filesystem::path& file);
 
 // What a rank of a world goes on with: what it had itself where the world has as many ranks and
 // nodes as that of the checkpoint, else what rank 0 had.

@@ -177,6 +177,7 @@ SavedModel load_saved(const fs::path& path, const Choice& choice) {
     require(is_there(file), "{} does not exist; --best is for runs with --keep-best",
             file.string());
     saved.tensors = read_model(file);
+    require_finite(saved.tensors, file);
     return saved;
   }
   saved.tensors = section(all, "model.");
