@@ -183,7 +183,7 @@ std::string python_lines(const std::string& file, bool pytorch) {
         name);
   }
   return fmt::format(
-      "from safetensors import safe_open\n"
+      "from safetensors import safe_open  # pip install safetensors\n"
       "with safe_open({}, \"pt\") as file:\n"
       "    about = file.metadata()  # model, classes, mean and so on\n"
       "    tensors = {{name: file.get_tensor(name) for name in file.keys()}}\n",
