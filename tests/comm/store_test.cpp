@@ -56,6 +56,18 @@ TEST(Store, ListensOnTheAddressItWasGivenOnly) {
   EXPECT_THROW(Store::connect({"127.0.0.2", store.address().port}, Seconds(0.3)), PeerError);
 }
 
+// Without that the user looks for a rank that has not started, or for a firewall.
+TEST(Store, SaysThatAHostIsUnknown) {
+  try {
+    Store::connect({"nobody.invalid", 1}, Seconds(0.3));
+    FAIL();
+  } catch (const PeerError& error) {
+    EXPECT_STREQ(error.what(),
+                 "host 'nobody.invalid' of the rendezvous nobody.invalid:1 is unknown here, after "
+                 "0.3 s too");
+  }
+}
+
 TEST(Store, GivesUpItsPortWhenItDies) {
   Address address;
   {

@@ -129,6 +129,11 @@ Store Store::connect(const Address& address, Seconds limit, Seconds per_call) {
     auto store = c10::make_intrusive<c10d::TCPStore>(address.host, options);
     return Store(std::make_shared<TcpTable>(address, std::move(store), per_call));
   } catch (const std::exception& error) {
+    // Until now it may have become known: pods begin before their names do.
+    if (!is_known(address.host)) {
+      throw PeerError(fmt::format("host '{}' of the rendezvous {} is unknown here, after {} s too",
+                                  address.host, address.text(), limit.count()));
+    }
     throw PeerError(
         fmt::format("nobody answers at the rendezvous {} within {} s; is the launcher or "
                     "rank 0 running there, and may this machine connect to that port? ({})",
