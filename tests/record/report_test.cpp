@@ -449,6 +449,8 @@ TEST_F(RunReport, ExposedTimeIsSplitByItsCauses) {
   const std::string sync = report_page({run("s", figures, plain.dump() + "\n")});
   EXPECT_TRUE(has(sync, "<th scope=\"row\">Gradients of all ranks</th>"));
   EXPECT_TRUE(has(sync, "strategy daso exchanges parameters in the background instead"));
+  const std::string both = report_page({run("s", figures, plain.dump() + "\n"), run("r", figures)});
+  EXPECT_TRUE(has(both, "Gradients of all ranks, in every step or in warm-up and cool-down</th>"));
 }
 
 TEST_F(RunReport, LongRunsAreThinnedButKeepTheirTests) {

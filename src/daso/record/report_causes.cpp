@@ -49,8 +49,9 @@ std::string title_of(std::size_t cause, const ReportedRuns& runs) {
   if (cause != kAllGradients) return kTitles[cause];
   const auto with = std::count_if(runs.begin(), runs.end(), has_phases);
   if (with == 0) return kTitles[cause];
-  return with == std::ssize(runs) ? "Warm-up and cool-down"
-                                  : "Gradients of all ranks (warm-up and cool-down)";
+  return with == std::ssize(runs)
+             ? "Warm-up and cool-down"
+             : "Gradients of all ranks, in every step or in warm-up and cool-down";
 }
 
 // In the words of the settings, of which this layer knows no more.
