@@ -27,7 +27,7 @@ CLI::Option& option_of(CLI::App& app, const TomlEntry& entry, const std::string&
   for (CLI::Option* option : app.get_options()) {
     if (option->check_lname(entry.key)) {
       require(is_for_files(*option),
-              "{}: '{}' does not belong into a file; give --{} on the command line",
+              "{}: '{}' cannot be set in a file; give --{} on the command line",
               place_of(path, entry), entry.key, entry.key);
       return *option;
     }
