@@ -5,9 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cctype>
 #include <deque>
-#include <string_view>
 #include <utility>
 
 #include "daso/base/error.h"
@@ -98,17 +96,6 @@ bool ssh_failed(const RankEnd& end) {
 }
 
 }  // namespace
-
-std::string shell_word(const std::string& text) {
-  const auto means_itself = [](unsigned char c) {
-    return std::isalnum(c) != 0 ||
-           std::string_view("_-+.,:/@%").find(static_cast<char>(c)) != std::string_view::npos;
-  };
-  if (!text.empty() && std::all_of(text.begin(), text.end(), means_itself)) return text;
-  std::string word = "'";
-  for (const char c : text) word += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return word + "'";
-}
 
 std::vector<std::string> host_call(const LaunchFlags& flags, const HostsPlan& plan, int node,
                                    int columns) {

@@ -34,9 +34,6 @@ struct HostsPlan {
 std::vector<std::string> host_call(const LaunchFlags& flags, const HostsPlan& plan, int node,
                                    int columns);
 
-// The text as one word of a command line, quoted where a shell would see more in it.
-std::string shell_word(const std::string& text);
-
 // Starts the job and waits for its end. Returns the job's exit code.
 int launch_on_hosts(const LaunchFlags& flags, Shape shape,
                     const std::vector<std::string>& arguments);

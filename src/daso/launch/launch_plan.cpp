@@ -47,7 +47,7 @@ void validate(const LaunchOptions& options) {
             "backend mpi starts ranks on this machine only; for several machines call mpirun "
             "yourself: every command joins its world");
     require(!options.keep_survivors,
-            "backend mpi cannot go on without a lost rank; use backend gloo");
+            "backend mpi cannot go on without a lost rank; use backend gloo or tcp");
   }
 }
 
