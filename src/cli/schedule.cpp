@@ -5,6 +5,7 @@
 #include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "cli/command.h"
 #include "cli/flags.h"
@@ -140,12 +141,27 @@ std::vector<std::string> warnings_of(const Resolved& resolved) {
                        .cadence = resolved.options.cadence});
 }
 
+// The shortest and the longest skip of an epoch: that of each start, since the rule `rate` chooses
+// it anew; the plan's where there is none.
+std::pair<std::int64_t, std::int64_t> skips_of(const EpochTrajectory& epoch) {
+  if (epoch.starts.empty()) return {epoch.plan.cadence.skip, epoch.plan.cadence.skip};
+  const auto [least, most] = std::minmax_element(
+      epoch.starts.begin(), epoch.starts.end(),
+      [](const auto& one, const auto& other) { return one.skip < other.skip; });
+  return {least->skip, most->skip};
+}
+
 ordered_json json_of(const EpochTrajectory& epoch, double rate) {
   ordered_json starts = ordered_json::array();
   for (const auto& [step, skip] : epoch.starts) starts.push_back({step, skip});
-  return {{"phase", name_of(epoch.plan.phase)}, {"learning_rate", rate},
-          {"skip", epoch.plan.cadence.skip},    {"wait", epoch.plan.cadence.wait},
-          {"exchanges", epoch.exchanges},       {"starts", std::move(starts)}};
+  const auto [skip, longest_skip] = skips_of(epoch);
+  return {{"phase", name_of(epoch.plan.phase)},
+          {"learning_rate", rate},
+          {"skip", skip},
+          {"longest_skip", longest_skip},
+          {"wait", epoch.plan.cadence.wait},
+          {"exchanges", epoch.exchanges},
+          {"starts", std::move(starts)}};
 }
 
 void print_json(const Resolved& resolved, const std::vector<EpochTrajectory>& epochs) {
@@ -200,7 +216,7 @@ void print_table(const Resolved& resolved, const std::vector<EpochTrajectory>& e
       options.phases.cooldown);
   const Table table({{"epoch", 5},
                      {"phase", 8, /*left=*/true},
-                     {"skip", 4},
+                     {"skip", 6},
                      {"wait", 4},
                      {plateau ? "loss" : "rate", 9},
                      {"exchanges", 9},
@@ -208,13 +224,17 @@ void print_table(const Resolved& resolved, const std::vector<EpochTrajectory>& e
   fmt::print("{}\n", table.header());
   for (std::size_t i = 0; i < epochs.size(); ++i) {
     const auto& [phase, cadence] = epochs[i].plan;
-    const auto cell = [&, blocking = is_blocking(phase)](int value) {
-      return blocking ? std::string("-") : std::to_string(value);
+    const auto cell = [&, blocking = is_blocking(phase)](const std::string& value) {
+      return blocking ? std::string("-") : value;
     };
+    const auto [skip, longest_skip] = skips_of(epochs[i]);
+    const std::string skips = skip == longest_skip ? std::to_string(skip)
+                                                   : fmt::format("{}-{}", skip, longest_skip);
     const auto number = static_cast<int>(i);
     const double seen = plateau ? resolved.loss(number) : resolved.rate(number);
     fmt::print("{}\n",
-               table.row({std::to_string(i), name_of(phase), cell(cadence.skip), cell(cadence.wait),
+               table.row({std::to_string(i), name_of(phase), cell(skips),
+                          cell(std::to_string(cadence.wait)),
                           fmt::format("{:.4g}", seen), std::to_string(epochs[i].exchanges),
                           rounds_of(epochs[i].starts)}));
   }

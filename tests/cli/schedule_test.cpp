@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -156,6 +157,20 @@ TEST(ScheduleCommand, PeriodsFollowARateThatFallsByAStep) {
   EXPECT_EQ(found.at("trajectory").at(1).at("starts").size(), 10U);
   EXPECT_EQ(found.at("trajectory").at(2).at("starts"), json({{80, 16}, {96, 16}, {112, 16}}));
   EXPECT_EQ(found.at("exchanges"), 15);
+}
+
+TEST(ScheduleCommand, SkipsOfAnEpochAreThoseOfItsStarts) {
+  // With a quarter of the rate from step 4 on a start after it has a skip of 16.
+  std::vector<std::string> rates(24, "0.1");
+  std::fill_n(rates.begin(), 4, "0.4");
+  const std::vector<std::string> flags = {"--learning-rates", join(rates, ","), "--batches", "24",
+                                          "--warmup-epochs",  "0",              "--alpha",   "0.4"};
+  const json epoch = report(flags).at("trajectory").at(0);
+  EXPECT_EQ(epoch.at("starts"), json({{0, 4}, {4, 16}, {20, 16}}));
+  EXPECT_EQ(epoch.at("skip"), 4);
+  EXPECT_EQ(epoch.at("longest_skip"), 16);
+  EXPECT_NE(schedule(flags).output.find("cycling     4-16     1"), std::string::npos)
+      << schedule(flags).output;
 }
 
 TEST(ScheduleCommand, FixedCountsItsExchanges) {
