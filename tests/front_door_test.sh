@@ -264,7 +264,9 @@ install_builds_the_program_and_lays_it_down() {
   mkdir -p "$repo/build/release/lib/daso"
   touch "$repo/build/release/lib/daso/libdaso_cuda.so"
   run "$repo/daso" install --prefix "here it is"
-  expect "what was built with the module" "$(grep ^ninja "$CALLS")" "*daso_cli daso_cuda"
+  expect "what is built beside a module that is only tested" "$(grep ^ninja "$CALLS")" "*daso_cli"
+  run "$repo/daso" install --prefix "here it is" --bundle
+  expect "what is said of it" "$(grep -c GPUs "$scratch/errors")" 0
   run "$repo/daso" install
   expect code "$code" 2
   expect errors "$errors" "daso: install takes --prefix DIR and --bundle, got: nothing"

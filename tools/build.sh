@@ -136,7 +136,7 @@ verb_install() {
   prepare install_to "$folder" "$bundle"
   if [[ -n $bundle ]]; then
     say "daso: installed; try $folder/bin/daso doctor. The folder can be moved, also to other machines."
-    if [[ -e $root/build/release/lib/daso/libdaso_cuda.so ]]; then
+    if has_cuda; then
       say "It is for CPUs: CUDA's libraries, several gigabytes, are left out. Without --bundle GPUs are used."
     fi
     return
@@ -149,9 +149,7 @@ install_to() {
   if ! mkdir -p -- "$1" 2>/dev/null || [[ ! -w $1 ]]; then
     refuse "--prefix $1: you may not write there"
   fi
-  local modules
-  mapfile -t modules < <(installed_modules)
-  build release daso_cli "${modules[@]}"
+  build_program
   stage "[install] $1" install "$cmake" --install build/release --prefix "$1"
   if [[ -n $2 ]]; then stage "[install] libraries" bundle bundle "$1"; fi
 }
@@ -159,18 +157,24 @@ install_to() {
 # --- The Python package ---
 
 verb_wheel() {
-  if (($# > 0)); then refuse "wheel takes nothing, got: $*"; fi
-  prepare make_wheel
-  say "daso: built $(cd "$root" && ls -t dist/daso-*.whl | head -n 1); to install it: pip install that file"
+  local cuda='' kind='for CPUs'
+  if [[ $# == 1 && $1 == --cuda ]]; then
+    cuda=ON
+    check_cuda release
+  elif (($# > 0)); then
+    refuse "wheel takes --cuda or nothing, got: $*"
+  fi
+  asked_cuda=$cuda prepare make_wheel
+  if has_cuda; then kind='for CPUs and GPUs'; fi
+  say "daso: built $(cd "$root" && ls -t dist/daso-*.whl | head -n 1), $kind; to install it: pip install that file"
 }
 
 # From what is installed under build/wheel/prefix, with the libraries that a Python package cannot
 # ask for.
 make_wheel() {
-  local prefix=$root/build/wheel/prefix python modules
-  mapfile -t modules < <(installed_modules)
-  build release daso_cli "${modules[@]}"
-  python=$(sed -n 's/^DASO_PYTHON_FOUND:INTERNAL=//p' build/release/CMakeCache.txt)
+  local prefix=$root/build/wheel/prefix python
+  build_program
+  python=$(torch_python)
   "$python" -c 'import nanobind, scikit_build_core' 2>/dev/null ||
     refuse "the wheel is built with nanobind and scikit-build-core, which $python does not have:" \
       "$python -m pip install nanobind scikit-build-core"
@@ -184,9 +188,15 @@ make_wheel() {
     --config-settings "cmake.define.DASO_TORCH_DIR=$torch_dir"
 }
 
-# The targets of modules that were built before.
-installed_modules() {
-  if [[ -e build/release/lib/daso/libdaso_cuda.so ]]; then echo daso_cuda; fi
+# The Python that belongs to the build's PyTorch.
+torch_python() { sed -n 's/^DASO_PYTHON_FOUND:INTERNAL=//p' build/release/CMakeCache.txt; }
+
+# True where the CUDA module is part of the program, and not only compiled to be tested.
+has_cuda() {
+  local cuda gpu
+  [[ -e $root/build/release/lib/daso/libdaso_cuda.so ]] || return
+  { read -r cuda; read -r gpu; } <"$root/build/cuda"
+  [[ $cuda == ON || $gpu == yes ]]
 }
 
 # bundle PREFIX [BUT_OF]: copies the libraries that the program needs, LibTorch above all, to where it looks
