@@ -18,6 +18,8 @@ bin=$scratch/bin
 rm -rf "$scratch"
 mkdir -p "$repo" "$bin" "$scratch/another folder" "$scratch/torch/lib" "$scratch/old/torch/lib"
 cp -r "$source_root"/{daso,tools,requirements.txt,CMakeLists.txt,CMakePresets.json} "$repo"
+mkdir -p "$repo/tests/python"
+cp "$source_root/tests/python/ecosystem.txt" "$repo/tests/python"
 # This machine's GPU and nvcc are none of the tests'.
 sed -i "s|/dev/nvidia|$scratch/nvidia|; s|/usr/local/cuda|$scratch/cuda|; s|-v nvcc|-v test-nvcc|" "$repo"/tools/*.sh
 touch "$scratch"/{torch,old/torch}/lib/libtorch_cpu.so
@@ -33,6 +35,15 @@ echo "cmake $*" >>"$CALLS"
 if [[ $1 == --install ]]; then exit; fi
 mkdir -p build/release && touch build/release/build.ninja
 echo "CMAKE_HOME_DIRECTORY:INTERNAL=$PWD" >build/release/CMakeCache.txt
+echo "DASO_PYTHON_FOUND:INTERNAL=$(command -v torch-python)" >>build/release/CMakeCache.txt
+END
+# PyTorch's Python, and that of the environments which it makes.
+stand_in torch-python <<'END'
+case "$*" in
+  "-m venv --clear "*) rm -rf "$4" && mkdir -p "$4/bin" && cp "$0" "$4/bin/python3" ;;
+  "-m pip install "*) echo "pip $*" >>"$CALLS"; exit "${PIP_RESULT:-0}" ;;
+  -c*) echo build/ecosystem ;;
+esac
 END
 # Fails if another one is at work in the same folder. What it builds prints what it was given.
 stand_in ninja <<'END'
@@ -272,6 +283,26 @@ install_builds_the_program_and_lays_it_down() {
   expect errors "$errors" "daso: install takes --prefix DIR and --bundle, got: nothing"
 }
 
+ecosystem_has_an_environment_of_its_own() {
+  fresh
+  PIP_RESULT=1 run "$repo/daso" test --ecosystem
+  expect "code without a network" "$code" 1
+  expect "errors without a network" "$errors" "*pip could not install these packages*is there a network*"
+  expect "output without a network" "$output" ""
+  : >"$CALLS"
+  run "$repo/daso" test --ecosystem --verbose
+  expect code "$code" 0
+  expect output "$output" "ctest *-L ^(process)\$ -R ^python_ecosystem\$ --verbose"
+  expect "what is installed" "$(grep ^pip "$CALLS")" "*-r tests/python/ecosystem.txt"
+  expect "PyTorch is that of the build" "$(cat "$repo"/build/ecosystem/*.pth)" "$scratch"
+  : >"$CALLS"
+  run "$repo/daso" test --ecosystem
+  expect "installed once" "$(cat "$CALLS")" ""
+  echo "one==2" >>"$repo/tests/python/ecosystem.txt"
+  run "$repo/daso" test --ecosystem
+  expect "installed for other packages" "$(grep -c ^pip "$CALLS")" 1
+}
+
 nvcc_comes() {
   mkdir -p "$scratch/cuda/bin"
   cp "$bin/ccache" "$scratch/cuda/bin/nvcc"
@@ -482,6 +513,7 @@ for test in all_commands_of_the_program_are_known first_call_builds_and_the_next
   a_long_build_tells_how_far_it_is interrupting_a_build_is_no_failure \
   a_moved_checkout_is_built_anew a_path_that_cannot_be_built_in_is_refused \
   other_environments_change_nothing_of_a_build install_builds_the_program_and_lays_it_down \
+  ecosystem_has_an_environment_of_its_own \
   arguments_and_folder_reach_the_program_through_a_link help_comes_without_a_build \
   cuda_without_nvcc_is_refused_before_anything_is_made what_cuda_was_chosen_stays \
   a_gpu_that_was_seen_once_counts two_calls_at_once_build_one_after_the_other \

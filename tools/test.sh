@@ -41,8 +41,32 @@ why_no_namespaces() {
   error=$(unshare --net --mount --pid --fork true 2>&1) || echo "${error:-unshare fails}"
 }
 
+# The packages of tests/python/ecosystem.txt in an environment of their own, which sees the PyTorch
+# of the build through a .pth file: nothing of it is downloaded again. Kept until one of them changes.
+prepare_ecosystem() {
+  local key
+  key=$(printf '%s\n' "$torch_dir" "$(torch_python)" | cat - tests/python/ecosystem.txt | cksum)
+  if [[ -e build/ecosystem/key && $(<build/ecosystem/key) == "$key" ]]; then return; fi
+  stage "[test] packages of tests/python/ecosystem.txt (about 2 minutes the first time)" ecosystem fill_ecosystem
+  echo "$key" >build/ecosystem/key
+}
+
+fill_ecosystem() {
+  local python=build/ecosystem/bin/python3 packages
+  "$(torch_python)" -m venv --clear build/ecosystem || return
+  packages=$("$python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+  dirname "$torch_dir" >"$packages/torch_of_the_build.pth"
+  grep '^torch==' requirements.txt >build/ecosystem/torch.txt
+  if ! "$python" -m pip install --no-input --disable-pip-version-check --retries 2 \
+    --constraint build/ecosystem/torch.txt -r tests/python/ecosystem.txt; then
+    echo "pip could not install these packages. They come from PyPI, or from where PIP_INDEX_URL says:"
+    echo "is there a network? A Python that has them is named by: cmake -DDASO_ECOSYSTEM_PYTHON=PATH build/release"
+    return 1
+  fi
+}
+
 verb_test() {
-  local all='' failed='' labels='unit|process|gpu' why
+  local all='' ecosystem='' failed='' labels='unit|process|gpu' why
   case ${1:-} in
     --all)
       all=yes
@@ -53,8 +77,14 @@ verb_test() {
       labels=launchers
       shift
       ;;
+    --ecosystem)
+      ecosystem=yes
+      labels=process
+      shift
+      set -- -R '^python_ecosystem$' "$@"
+      ;;
   esac
-  if [[ $labels != launchers ]]; then
+  if [[ $labels != launchers && -z $ecosystem ]]; then
     why=$(why_no_namespaces)
     if [[ -z $why ]]; then
       labels+='|netns'
@@ -64,6 +94,7 @@ verb_test() {
   fi
 
   prepare build release
+  if [[ -n $ecosystem ]]; then prepare prepare_ecosystem; fi
   read_setup
   run_ctest release "$labels" "$@" || failed+=' release'
   if [[ -n $all ]]; then

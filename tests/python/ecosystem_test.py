@@ -3,7 +3,8 @@
 
 Run as: ecosystem_test.py DASO PYTHON FOLDER_OF_THE_PACKAGE
 
-PYTHON has the packages of ecosystem.txt. Where one is missing this is skipped.
+PYTHON has the packages of ecosystem.txt; where it is not there the Python that runs this is taken.
+Where one of them is missing this is skipped.
 """
 
 import json
@@ -16,6 +17,8 @@ import tempfile
 import unittest
 
 DASO, PYTHON, PACKAGE = sys.argv[1:4]
+if not os.path.exists(PYTHON):
+    PYTHON = sys.executable
 HERE = pathlib.Path(__file__).resolve().parent
 CHECKOUT = HERE.parents[1]
 EXAMPLES = CHECKOUT / "examples" / "python"
@@ -193,9 +196,8 @@ def missing() -> list[str]:
 if __name__ == "__main__":
     if absent := missing():
         print(
-            f"skipped: {PYTHON} has no {', '.join(absent)}; they come with "
-            f"pip install -r {HERE / 'ecosystem.txt'}, or name a Python that has them by "
-            "-DDASO_ECOSYSTEM_PYTHON=PATH"
+            f"skipped: {PYTHON} has no {', '.join(absent)}; ./daso test --ecosystem installs them, "
+            "or name a Python that has them by -DDASO_ECOSYSTEM_PYTHON=PATH"
         )
         sys.exit(SKIPPED)
     unittest.main(argv=sys.argv[:1] + sys.argv[4:])
