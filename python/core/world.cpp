@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <torch/csrc/distributed/c10d/FlightRecorder.hpp>
 
+#include <atomic>
+#include <chrono>
 #include <cstdlib>
+#include <future>
+#include <thread>
 
 #include "core/joined_world.h"
 #include "daso/base/environment.h"
@@ -21,6 +25,47 @@ void leave_flight_recorder_off() {
   c10d::FlightRecorder<c10::Event>::get()->enabled_ = false;
 }
 
+constexpr std::chrono::milliseconds kBetweenLooks{50};  // for signals
+
+// Joins on a thread of its own, while this one looks for signals: Ctrl-C raises KeyboardInterrupt
+// here, and the others are told if they come later. Called without Python's lock.
+World join_unless_interrupted(const WorldOptions& options) {
+  if (options.place.size == 1) return World::join(options);
+  struct Joining {
+    std::promise<World> world;
+    std::atomic<bool> settled = false;  // by whoever comes first: the world is there, or left alone
+  };
+  const auto joining = std::make_shared<Joining>();
+  std::future<World> joined = joining->world.get_future();
+  std::thread thread([joining, options] {
+    try {
+      World world = World::join(options);
+      if (joining->settled.exchange(true)) {
+        world.abandon("KeyboardInterrupt while it joined");
+      } else {
+        joining->world.set_value(std::move(world));
+      }
+    } catch (...) {
+      joining->world.set_exception(std::current_exception());
+    }
+  });
+  while (joined.wait_for(kBetweenLooks) != std::future_status::ready) {
+    const nb::gil_scoped_acquire acquire;
+    if (PyErr_CheckSignals() == 0) continue;
+    nb::python_error raised;
+    if (!joining->settled.exchange(true)) {
+      thread.detach();  // what it waits for inside LibTorch cannot be called off
+      throw raised;
+    }
+    const nb::gil_scoped_release release;
+    thread.join();
+    joined.get().abandon("KeyboardInterrupt while it joined");
+    throw raised;
+  }
+  thread.join();
+  return joined.get();
+}
+
 // Python owns what it returns.
 JoinedWorld* join(const std::string& backend, const std::string& interface, double limit,
                   std::optional<double> join_limit, const std::string& device) {
@@ -33,7 +78,7 @@ JoinedWorld* join(const std::string& backend, const std::string& interface, doub
   if (join_limit) options.join_limit = Seconds(*join_limit);
   const DeviceChoice choice = parse_device(device);
   leave_flight_recorder_off();
-  World world = World::join(options);
+  World world = join_unless_interrupted(options);
   const DeviceFound found = with_abandon(world, [&] { return rank_device(world, choice); });
   return new JoinedWorld(std::move(world), found.device, found.note);
 }

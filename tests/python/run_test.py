@@ -6,9 +6,12 @@ Run as: run_test.py DASO PYTHON FOLDER_OF_THE_PACKAGE MPIRUN
 
 import os
 import pathlib
+import signal
+import socket
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 DASO, PYTHON, PACKAGE, MPIRUN = sys.argv[1:5]
@@ -69,6 +72,51 @@ class Package(unittest.TestCase):
         done = self.job("lost", code=1)
         self.assertIn("PeerError", done.stdout)
         self.assertIn("out of cheese", done.stdout)
+
+    def test_ctrl_c_ends_the_wait_for_other_ranks(self):
+        """Of rank 0, which waits for all, and of another, which waits for rank 0."""
+        text = (
+            "import daso\n"
+            "try: daso.init()\n"
+            "except KeyboardInterrupt: print('interrupted', flush=True); raise"
+        )
+        for rank in (0, 1):
+            with socket.create_server(("127.0.0.1", 0)) as host:
+                port = host.getsockname()[1]
+                if rank == 0:
+                    host.close()  # its own to listen on
+                place = {"RANK": str(rank), "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1"}
+                waiting = subprocess.Popen(
+                    [PYTHON, "-c", text],
+                    text=True,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    env={**ENVIRONMENT, **place, "MASTER_PORT": str(port)},
+                )
+                self.addCleanup(waiting.kill)
+                if rank == 0:
+                    self.await_listener(port)
+                else:
+                    host.settimeout(60)
+                    kept = host.accept()  # answered by nobody
+                begin = time.monotonic()
+                waiting.send_signal(signal.SIGINT)
+                self.assertEqual(waiting.stdout.readline(), "interrupted\n")
+                self.assertLess(time.monotonic() - begin, 2)
+                _, said = waiting.communicate(timeout=20)
+                self.assertEqual(waiting.returncode, -signal.SIGINT, said)
+                if rank == 1:
+                    kept[0].close()
+
+    def await_listener(self, port: int):
+        limit = time.monotonic() + 60
+        while True:
+            try:
+                socket.create_connection(("127.0.0.1", port), timeout=60).close()
+                return
+            except ConnectionRefusedError:
+                self.assertLess(time.monotonic(), limit)
+                time.sleep(0.05)
 
     def test_starts_under_other_launchers(self):
         torchrun = [PYTHON, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
