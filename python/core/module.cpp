@@ -3,6 +3,7 @@
 #include "core/joined_world.h"
 #include "daso/base/error.h"
 #include "daso/base/version.h"
+#include "daso/launch/output.h"
 #include "daso/run/settings_table.h"
 
 namespace nb = nanobind;
@@ -10,8 +11,12 @@ namespace nb = nanobind;
 NB_MODULE(_core, module) {
   // The first of the base classes must be made first.
   const nb::exception<daso::Error> error(module, "Error", PyExc_RuntimeError);
-  nb::exception<daso::ConfigError>(module, "ConfigError", error);
-  nb::exception<daso::PeerError>(module, "PeerError", error);
+  nb::exception<daso::ConfigError> config_error(module, "ConfigError", error);
+  nb::exception<daso::PeerError> peer_error(module, "PeerError", error);
+  error.attr("exit_code") = daso::kExitBug;  // those of the program
+  config_error.attr("exit_code") = daso::kExitConfig;
+  peer_error.attr("exit_code") = daso::kExitPeer;
+  module.attr("peer_error_mark") = std::string(daso::kPythonPeerMark);
   module.attr("version") = daso::kVersion;
   module.def("flags", [] {
     std::vector<std::pair<std::string, std::string>> rows;  // name, type; no type: a switch

@@ -130,6 +130,10 @@ void bind_world(nb::module_& module) {
         const nb::gil_scoped_release release;
         if (!world.is_foreign()) world->abandon(reason);
       });
+  module.def("started_by_daso", [] {
+    const std::optional<Place> place = place_from(this_environment());
+    return place && place->launcher == Launcher::kDaso;
+  });
   module.def("join", &join, "backend"_a, "interface"_a, "limit"_a, "join_limit"_a.none(), "device"_a,
              nb::rv_policy::take_ownership);
 }

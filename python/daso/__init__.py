@@ -29,6 +29,9 @@ from daso.run import Run, resume
 from daso.sampler import Sampler
 from daso.world import World, init
 
+for _kind in (Error, ConfigError, PeerError):
+    _kind.__module__ = "daso"  # as users know them
+
 __all__ = [
     "ConfigError",
     "Error",

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import atexit
 import sys
-import weakref
 
 import torch
 
@@ -24,8 +23,6 @@ class World:
     def __init__(self, joined: _core.World):
         self._joined = joined
         self.device = torch.device(joined.device_name)
-        # While the interpreter ends, before objects go: the others are told, and wait for nobody.
-        atexit.register(_end_of_program, weakref.ref(self))
 
     rank = property(lambda self: self._joined.rank)
     size = property(lambda self: self._joined.size)
@@ -57,18 +54,21 @@ class World:
         )
 
 
-def _end_of_program(world_ref: weakref.ref) -> None:
-    world = world_ref()
-    if world is None:
-        return
-    error = getattr(sys, "last_value", None)
-    if error is None:
-        world.leave()
-    else:
-        world._joined.abandon(f"{type(error).__name__}: {error}".splitlines()[0])
-
-
 _worlds: list[World] = []
+
+
+def _end_of_program() -> None:
+    """While the interpreter ends, before objects go: the others are told, and wait for nobody."""
+    error = getattr(sys, "last_value", None)
+    if isinstance(error, _core.PeerError) and _core.started_by_daso():
+        # The exit code is 1 for every uncaught exception; this tells the launcher, which shows it
+        # only where no rank is to blame.
+        print(f"{_core.peer_error_mark}{error}".splitlines()[0], file=sys.stderr, flush=True)
+    for world in _worlds:
+        if error is None:
+            world.leave()
+        else:
+            world._joined.abandon(f"{type(error).__name__}: {error}".splitlines()[0])
 
 
 def init(
@@ -94,5 +94,7 @@ def init(
     Called again it returns the same world. Raises ConfigError and PeerError.
     """
     if not _worlds:
+        atexit.unregister(_end_of_program)  # of an attempt that failed
+        atexit.register(_end_of_program)
         _worlds.append(World(_core.join(backend, interface, limit, join_limit, device)))
     return _worlds[0]

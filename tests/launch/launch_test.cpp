@@ -138,6 +138,19 @@ TEST(Launch, ShowsALostPeerOnceWhenNoRankIsToBlame) {
   EXPECT_EQ(job.error(), "daso: lost peer: late\n");
 }
 
+// An uncaught exception ends Python with 1. What is no more than the echo of another's failure, as
+// in a program of ours, keeps its code.
+TEST(Launch, TakesAnUncaughtPeerErrorOfPythonForALostPeer) {
+  const std::string said = "echo 'daso: lost peer: PeerError: late' >&2; exit ";
+  Launched lost(Launched::script({"--ranks", "2"}, said + "1"));
+  EXPECT_EQ(lost.wait(), 3);
+  EXPECT_EQ(lost.error(), "daso: lost peer: PeerError: late\n");
+  Launched other(Launched::script({"--ranks", "2"}, said + "5"));
+  EXPECT_EQ(other.wait(), 5);
+  Launched echo(Launched::script({}, "echo 'daso: lost peer: diverged' >&2; exit 1"));
+  EXPECT_EQ(echo.wait(), 1);
+}
+
 TEST(Launch, EndsAStoppedRankAfterAnotherFailed) {
   Launched job(Launched::script({"--ranks", "2", "--grace", "0.2"},
                                 "echo pid $$; [ $RANK = 1 ] && kill -STOP $$; exit 5"));

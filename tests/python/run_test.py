@@ -73,6 +73,22 @@ class Package(unittest.TestCase):
         self.assertIn("PeerError", done.stdout)
         self.assertIn("out of cheese", done.stdout)
 
+    def test_an_uncaught_peer_error_counts_as_a_lost_peer(self):
+        """Though Python ends with 1. The rank that goes says nothing and ends well."""
+        for text in (
+            "w = daso.init()\nw.barrier()\nos._exit(0) if w.rank else w.barrier()",
+            "os._exit(0) if os.environ['RANK'] == '1' else daso.init(join_limit=1)",
+        ):
+            done = script(f"import daso, os\n{text}", *TWO_NODES, code=3)
+            self.assertIn("daso.PeerError: ", done.stderr)
+        self.assertIn("rank 1 of 2 did not join within 1 s", done.stderr)
+        text = (
+            "import daso, sys\n"
+            "try: daso.Run(None, steps_per_epoch=1, world=daso.init(device='tpu'))\n"
+            "except daso.Error as error: sys.exit(error.exit_code)"
+        )
+        script(text, code=2)
+
     def test_ctrl_c_ends_the_wait_for_other_ranks(self):
         """Of rank 0, which waits for all, and of another, which waits for rank 0."""
         text = (

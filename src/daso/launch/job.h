@@ -42,7 +42,7 @@ class Job {
   // Serves the ranks until all have ended.
   void run();
   // Says what went wrong, if anything did, and gives the job's exit code.
-  int finish(const std::vector<RankEnd>& ends);
+  int finish(std::vector<RankEnd> ends);
   // A line of our own on standard error.
   void say(const std::string& line);
   // Another program's words on standard error.

@@ -113,6 +113,12 @@ std::optional<std::string> ErrorLines::held_back(int rank) const {
   return own->line.substr(mark.size());
 }
 
+bool ErrorLines::peer_error(int rank) const {
+  return std::any_of(said_.begin(), said_.end(), [&](const Said& said) {
+    return said.rank == rank && said.line.starts_with(kPythonPeerMark);
+  });
+}
+
 void LineStream::feed(std::string_view bytes) {
   rest_ += bytes;
   std::size_t begin = 0;

@@ -43,6 +43,10 @@ class LastLines {
   std::deque<std::string> lines_;
 };
 
+// How the line begins by which a Python program says that an uncaught PeerError ends it. It ends with
+// exit code 1, as by any exception, which then counts as kExitPeer.
+inline constexpr std::string_view kPythonPeerMark = "daso: lost peer: PeerError: ";
+
 // The lines by which ranks report errors: "daso: ..." on standard error, warnings and notes apart.
 // The last of a rank counts, since the others have not ended it.
 class ErrorLines {
@@ -55,6 +59,8 @@ class ErrorLines {
   bool shown(int rank) const;
   // What the rank's line said, if it was held back.
   std::optional<std::string> held_back(int rank) const;
+  // The last thing that the rank said is that an uncaught PeerError ends it.
+  bool peer_error(int rank) const;
   // The first line of all that told of a lost peer.
   const std::optional<std::string>& lost_peer() const { return lost_peer_; }
 
