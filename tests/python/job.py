@@ -158,6 +158,50 @@ def kinds(out: str, **flags) -> None:
     print("same" if len(set(texts)) == 1 and frozen_same else f"different {texts}")
 
 
+def compiled(out: str, **flags) -> None:
+    """A compiled model, given so or plain, learns as a plain one does in a loop of PyTorch alone
+    that sees the examples of both ranks."""
+    world = daso.init()
+    x, y = data(64).tensors
+    steps = 12
+
+    def net() -> nn.Module:
+        torch.manual_seed(7)
+        return nn.Sequential(nn.Linear(10, 16), nn.Tanh(), nn.Linear(16, 3))
+
+    plain = net()
+    optimizer = torch.optim.SGD(plain.parameters(), 0.2, momentum=0.9)
+    for _ in range(steps):
+        optimizer.zero_grad()
+        F.cross_entropy(plain(x), y).backward()
+        optimizer.step()
+    expected = torch.cat([one.detach().flatten() for one in plain.parameters()])
+
+    own_x, own_y = x[world.rank :: world.size], y[world.rank :: world.size]
+    for way in ("compiled", "plain", "used before"):
+        torch._dynamo.reset()
+        model = net()
+        fast = torch.compile(model, backend="aot_eager", fullgraph=True)
+        if way == "used before":
+            fast(own_x).sum().backward()
+        run = daso.Run(
+            model if way == "plain" else fast,
+            torch.optim.SGD(model.parameters(), 0.2, momentum=0.9),
+            epochs=1,
+            steps_per_epoch=steps,
+            out=f"{out}/{way}",
+            **flags,
+        )
+        for _ in run.epochs():
+            for _ in run.batches(range(steps)):
+                run.step(F.cross_entropy(fast(own_x), own_y))
+        found = torch.cat([one.detach().flatten() for one in model.parameters()])
+        largest = (found - expected).abs().max().item()
+        assert largest < 1e-6, f"{way}: {largest}"
+        assert torch._dynamo.utils.counters["stats"]["unique_graphs"] > 0, "it was not compiled"
+    print("same")
+
+
 def by_hand(out: str, **flags) -> None:
     """The four calls one by one are step(), and so are gradients that somebody else computed."""
     ends = []

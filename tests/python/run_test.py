@@ -59,6 +59,9 @@ class Package(unittest.TestCase):
     def test_takes_modules_of_all_kinds(self):
         self.assertIn("same", self.job("kinds", "strategy=sync").stdout)
 
+    def test_a_compiled_model_learns_as_a_plain_one(self):
+        self.assertIn("same", self.job("compiled", "strategy=sync").stdout)
+
     def test_goes_back_to_the_middle_of_an_exchange(self):
         self.assertIn("same", self.job("in_memory", "schedule=fixed", "skip=4", "wait=2").stdout)
 
