@@ -23,6 +23,7 @@ try:
     import transformers
     from accelerate.state import AcceleratorState, PartialState
     from accelerate.utils import DistributedType
+    from transformers.trainer_pt_utils import find_batch_size
 except ImportError as error:
     raise ImportError(
         "daso.huggingface needs transformers: pip install transformers accelerate"
@@ -73,9 +74,9 @@ class Trainer(transformers.Trainer):
     `daso` has the flags of daso.Run: {"strategy": "sync", "skip": 8, "out": "runs/mine"}. Epochs,
     steps, accumulation, clipping and learning rates are those of the TrainingArguments, which are
     of this module. Batches are dealt by daso.Sampler. Each rank evaluates its part of the data; the
-    metrics are their mean over the ranks, and eval_loss and eval_accuracy after an epoch become its
-    result in the run's folder. Rank 0 writes the Trainer's checkpoints. Between the ends of two
-    epochs ranks may differ, and such a checkpoint holds rank 0's model.
+    metrics are their mean over the ranks, by numbers of examples, and eval_loss and eval_accuracy
+    after an epoch become its result in the run's folder. Rank 0 writes the Trainer's checkpoints.
+    Between the ends of two epochs ranks may differ, and such a checkpoint holds rank 0's model.
     """
 
     def __init__(self, *args: Any, daso: dict[str, Any] | None = None, **options: Any):
@@ -91,6 +92,7 @@ class Trainer(transformers.Trainer):
         going_on = "trainer.train(resume_from_checkpoint=PATH)"
         self._flags = checked(daso or {}, "transformers", going_on)
         self._driven: Driven | None = None
+        self._evaluated = 0  # examples, by this rank
         self.add_callback(_Events(self))
 
     def train(self, *args: Any, **options: Any) -> Any:
@@ -143,16 +145,26 @@ class Trainer(transformers.Trainer):
         return Sampler(data, batch_size=self._train_batch_size, seed=seed)
 
     def _get_eval_sampler(self, eval_dataset: Any) -> Any:
+        """This rank's part. Each example belongs to one rank, if there are as many as ranks."""
         world = init()
-        return DistributedSampler(eval_dataset, world.size, world.rank, shuffle=False)
+        if len(eval_dataset) < world.size:
+            return DistributedSampler(eval_dataset, world.size, world.rank, shuffle=False)
+        return range(world.rank, len(eval_dataset), world.size)
+
+    def prediction_step(self, model: torch.nn.Module, inputs: Any, *args: Any, **options: Any) -> Any:
+        self._evaluated += find_batch_size(inputs) or 1
+        return super().prediction_step(model, inputs, *args, **options)
 
     def evaluation_loop(self, *args: Any, **options: Any) -> Any:
         if self.is_in_train:
             self.daso_run.average_buffers()
+        self._evaluated = 0
         output = super().evaluation_loop(*args, **options)
         names = sorted(key for key, one in output.metrics.items() if isinstance(one, (int, float)))
-        own = torch.tensor([float(output.metrics[name]) for name in names], dtype=torch.float64)
-        output.metrics.update(zip(names, init().all_reduce(own, "mean").tolist(), strict=True))
+        own = [float(output.metrics[name]) * self._evaluated for name in names]
+        told = torch.tensor([*own, self._evaluated], dtype=torch.float64)
+        *sums, examples = init().all_reduce(told, "sum").tolist()
+        output.metrics.update((name, one / examples) for name, one in zip(names, sums, strict=True))
         return output
 
 

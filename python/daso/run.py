@@ -380,7 +380,9 @@ class Run:
         of all ranks have become their mean, and returns what it returns.
 
         A number is taken for an accuracy, a dict for what it names ("loss", "accuracy"). After the
-        last step of an epoch the mean over the ranks is recorded as the epoch's result.
+        last step of an epoch the mean over the ranks is recorded as the epoch's result. Ranks count
+        alike, unless the dict also has "examples", the number that the others are means over: then
+        they count by it, and a rank without any does not.
         """
         core = self._core
         answer: list[Any] = []
@@ -393,8 +395,7 @@ class Run:
                     answer.append(score())
             finally:
                 self.model.train(training)
-            own = torch.tensor(loss_and_accuracy(answer[0]), dtype=torch.float64)
-            return tuple(self.world.all_reduce(own, "mean").tolist())
+            return mean_over_ranks(self.world, answer[0])
 
         if self.epoch_is_done:
             core.evaluate(call)
@@ -550,9 +551,23 @@ def first_tensor(batch: Any) -> torch.Tensor | None:
     return None
 
 
-def loss_and_accuracy(answer: Any) -> tuple[float, float]:
-    if isinstance(answer, dict):
-        return float(answer.get("loss", _NEVER)), float(answer.get("accuracy", _NEVER))
-    if answer is None:
-        return _NEVER, _NEVER
-    return _NEVER, float(answer)
+def mean_over_ranks(world: World, answer: Any) -> tuple[float, float]:
+    """Loss and accuracy, of the ranks that have one; NaN where none has."""
+    found = answer if isinstance(answer, dict) else {"accuracy": answer}
+    weighed = "examples" in found
+    weight = float(found["examples"]) if weighed else 1.0
+    if not 0 <= weight < float("inf"):
+        raise _core.ConfigError(f"a score has a number of examples of at least 0, got {weight}")
+    own = [float(weighed)]
+    for key in ("loss", "accuracy"):
+        value = found.get(key)
+        counts = value is not None and weight > 0
+        own += [float(value) * weight, weight] if counts else [0.0, 0.0]
+    told, *sums = world.all_reduce(torch.tensor(own, dtype=torch.float64), "sum").tolist()
+    if told not in (0, world.size):
+        raise _core.ConfigError('some ranks give "examples" with their score, and some do not')
+    loss, accuracy = (
+        total / weights if weights > 0 else _NEVER
+        for total, weights in zip(sums[::2], sums[1::2], strict=True)
+    )
+    return loss, accuracy

@@ -202,6 +202,34 @@ def compiled(out: str, **flags) -> None:
     print("same")
 
 
+def weights(out: str, **flags) -> None:
+    """Ranks with more examples count for more, where they tell."""
+    rank = daso.init().rank
+    model = nn.Linear(10, 3)
+    run = daso.Run(model, "sgd", epochs=4, steps_per_epoch=1, out=out, **flags)
+    loss, nothing = 2.0 + rank, float("nan")
+    scores = [
+        (torch.tensor(float(rank)), None, 0.5),
+        ({"loss": loss, "accuracy": rank}, 2.5, 0.5),
+        ({"loss": loss, "accuracy": rank, "examples": 1 + 2 * rank}, 2.75, 0.75),
+        ({"accuracy": rank if rank else nothing, "examples": 3 * rank}, None, 1.0),  # 0 of 0
+    ]
+    for score, test_loss, test_accuracy in scores:
+        run.begin_epoch()
+        for _ in run.batches(range(1)):
+            run.step(model(torch.ones(2, 10)).sum())
+        run.evaluate(lambda found=score: found)
+        run.end_epoch()
+        if rank == 0:
+            assert run.metrics.get("test_loss") == test_loss, run.metrics
+            assert run.metrics.get("test_accuracy") == test_accuracy, run.metrics
+    run.finish()
+    try:
+        run.evaluate(lambda: {"accuracy": 1, "examples": 1} if rank else 1)
+    except daso.ConfigError as error:
+        print(f"refused: {error}")
+
+
 def by_hand(out: str, **flags) -> None:
     """The four calls one by one are step(), and so are gradients that somebody else computed."""
     ends = []

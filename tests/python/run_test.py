@@ -62,6 +62,10 @@ class Package(unittest.TestCase):
     def test_a_compiled_model_learns_as_a_plain_one(self):
         self.assertIn("same", self.job("compiled", "strategy=sync").stdout)
 
+    def test_ranks_count_by_their_examples_in_a_score(self):
+        done = self.job("weights", "strategy=sync")
+        self.assertIn("some ranks give \"examples\" with their score, and some do not", done.stdout)
+
     def test_goes_back_to_the_middle_of_an_exchange(self):
         self.assertIn("same", self.job("in_memory", "schedule=fixed", "skip=4", "wait=2").stdout)
 
