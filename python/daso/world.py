@@ -17,19 +17,19 @@ class World:
     rank, size            this rank, and how many there are
     node, nodes           the machine of this rank, and how many there are
     local_rank            this rank among those of its machine
+    host                  the name of that machine
     device                where this rank computes, a torch.device
     """
 
     def __init__(self, joined: _core.World):
         self._joined = joined
         self.device = torch.device(joined.device_name)
-
-    rank = property(lambda self: self._joined.rank)
-    size = property(lambda self: self._joined.size)
-    node = property(lambda self: self._joined.node)
-    nodes = property(lambda self: self._joined.nodes)
-    local_rank = property(lambda self: self._joined.local_rank)
-    host = property(lambda self: self._joined.host)
+        self.rank: int = joined.rank
+        self.size: int = joined.size
+        self.node: int = joined.node
+        self.nodes: int = joined.nodes
+        self.local_rank: int = joined.local_rank
+        self.host: str = joined.host
 
     def barrier(self) -> None:
         """Returns when all ranks have come here."""
