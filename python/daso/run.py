@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import signal
@@ -110,6 +111,12 @@ class Run:
         if self.optimizer is None:
             flags["optimizer"] = optimizer
             return False
+        closure = inspect.signature(self.optimizer.step).parameters.get("closure")
+        if closure is not None and closure.default is inspect.Parameter.empty:
+            raise _core.ConfigError(
+                f"{type(self.optimizer).__name__} computes losses by itself, with a closure; a run "
+                "takes optimizers whose step() needs none"
+            )
         names = {}
         for name, parameter in parameters:
             names.setdefault(parameter, name)
