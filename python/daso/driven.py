@@ -23,6 +23,7 @@ class Driven:
 
     def __init__(self, run: Run):
         self.run = run
+        run._unscales = False  # a trainer's own, as are its optimizer steps
         self._open = False  # an epoch
         self._loss: torch.Tensor | None = None  # of the step, so far
 

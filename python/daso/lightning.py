@@ -40,7 +40,7 @@ class DasoStrategy(ParallelStrategy):
 
     The flags are those of daso.Run: strategy="sync", skip=8, out="runs/mine", ... Epochs, steps of
     an epoch and accumulation are the Trainer's. There is one optimizer, and float32 parameters:
-    precision is 32-true or bf16-mixed.
+    precision is 32-true, bf16-mixed or 16-mixed.
 
     A training loader gets a daso.Sampler, and for evaluations each rank gets its part of the
     examples, unless Trainer(use_distributed_sampler=False) says no.
@@ -76,10 +76,10 @@ class DasoStrategy(ParallelStrategy):
 
     def setup(self, trainer: Any) -> None:
         self._trainer = trainer
-        if self.precision_plugin.precision not in ("32-true", "bf16-mixed"):
+        if self.precision_plugin.precision not in ("32-true", "bf16-mixed", "16-mixed"):
             raise _core.ConfigError(
                 f"precision {self.precision_plugin.precision} is not supported: parameters are "
-                "float32; take 32-true or bf16-mixed"
+                "float32; take 32-true, bf16-mixed or 16-mixed"
             )
         super().setup(trainer)
         if trainer.state.fn != TrainerFn.FITTING:
@@ -107,6 +107,7 @@ class DasoStrategy(ParallelStrategy):
             epochs=epochs,
             max_steps=trainer.max_steps if trainer.max_steps > 0 else None,
             accumulate=parts,
+            scaler=getattr(self.precision_plugin, "scaler", None),
             world=self.world,
             **self._flags,
         )

@@ -69,6 +69,7 @@ class Run:
         self.model = getattr(model, "_orig_mod", model)  # of a compiled one
         self.optimizer = None if isinstance(optimizer, str) else optimizer
         self._scaler = scaler
+        self._unscales = True  # or else whoever drives the loop does
         self._step_done = False  # by the optimizer, in this step
         self._part = 0  # of the step, where gradients accumulate
         self._in_step = False
@@ -321,7 +322,7 @@ class Run:
             self.begin_backward()
         self._armed = False
         core.average(self._loss.reshape([]))
-        if self._scaler is not None:
+        if self._scaler is not None and self._unscales:
             self._scaler.unscale_(self.optimizer)
         core.clip()
 

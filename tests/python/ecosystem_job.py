@@ -4,8 +4,10 @@
 Every job prints what its model has become, in one line of JSON for each rank.
 """
 
+import contextlib
 import hashlib
 import json
+import math
 import os
 import signal
 import sys
@@ -46,8 +48,20 @@ def stopper(flags: dict):
     return lambda step: os.kill(os.getpid(), signal.SIGTERM) if step == stop_at else None
 
 
-def by_lightning(out: str, batch: int, parts: int = 1, epochs: int = 4, go_on: str = "", **flags):
+def by_lightning(
+    out: str,
+    batch: int,
+    parts: int = 1,
+    epochs: int = 4,
+    go_on: str = "",
+    scale: float = 0,
+    overflow_at: int = -1,
+    **flags,
+):
+    """With `scale` the loss is scaled as 16-mixed does it, and computed in float32: so nothing is
+    rounded otherwise. In step `overflow_at` a gradient of rank 1 is not finite."""
     import lightning.pytorch as pl
+    from lightning.pytorch.plugins import MixedPrecision
 
     from daso.lightning import DasoStrategy
 
@@ -55,6 +69,11 @@ def by_lightning(out: str, batch: int, parts: int = 1, epochs: int = 4, go_on: s
         def __init__(self):
             super().__init__()
             self.net = net()
+            self.net[0].weight.register_hook(self.overflow)
+
+        def overflow(self, gradient):
+            overflows = self.global_step == int(overflow_at) and daso.init().rank == 1
+            return gradient * math.inf if overflows else gradient
 
         def training_step(self, batch, _):
             stop_at(self.global_step)
@@ -76,9 +95,15 @@ def by_lightning(out: str, batch: int, parts: int = 1, epochs: int = 4, go_on: s
             optimizer = torch.optim.SGD(self.parameters(), 0.1, momentum=0.9)
             return [optimizer], [torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.9)]
 
+    class Scaled(MixedPrecision):
+        def autocast_context_manager(self):
+            return contextlib.nullcontext()
+
     told = {}
     stop_at = stopper(flags)
     examples = data()
+    scaler = torch.amp.GradScaler("cpu", init_scale=float(scale or 1))
+    plugins = [Scaled("16-mixed", "cpu", scaler)] if scale else []
     quiet = {"enable_progress_bar": False, "enable_model_summary": False, "logger": False}
     trainer = pl.Trainer(
         strategy=DasoStrategy(out=f"{out}/run", **flags),
@@ -87,12 +112,14 @@ def by_lightning(out: str, batch: int, parts: int = 1, epochs: int = 4, go_on: s
         gradient_clip_val=0.5,
         num_sanity_val_steps=0,
         default_root_dir=out,
+        plugins=plugins,
         **quiet,
     )
     model = Module()
     loader = DataLoader(examples, batch_size=int(batch), shuffle=True)
     trainer.fit(model, loader, DataLoader(examples, batch_size=32), ckpt_path=go_on or None)
-    tell(model, epoch=trainer.current_epoch, val_loss=trainer.callback_metrics["val_loss"].item(), **told)
+    told |= {"epoch": trainer.current_epoch, "scale": scaler.get_scale()}
+    tell(model, val_loss=trainer.callback_metrics["val_loss"].item(), **told)
 
 
 def by_huggingface(out: str, batch: int, parts: int = 1, epochs: int = 4, go_on: str = "", **flags):

@@ -141,6 +141,19 @@ class Ecosystem(unittest.TestCase):
             self.assertFalse(rank["all"])
             self.assertEqual(rank["seen"], 4 * 128 / 2)  # each rank validates its half
 
+    def test_lightning_scales_losses(self):
+        """By a power of two: the bits stay what they are. Where a gradient overflows on one rank
+        both leave out the step, and halve the scale."""
+        flags = ["batch=8", "strategy=sync", "epochs=2"]
+        plain = self.job("by_lightning", *flags)
+        scaled = self.job("by_lightning", *flags, "scale=1024")
+        self.assertEqual([one["digest"] for one in scaled], [one["digest"] for one in plain])
+        self.assertEqual([one["scale"] for one in scaled], [1024] * 2)
+        left_out = self.job("by_lightning", *flags, "scale=1024", "overflow_at=5")
+        self.assertEqual([one["scale"] for one in left_out], [512] * 2)
+        self.assertEqual(left_out[0]["digest"], left_out[1]["digest"])
+        self.assertNotEqual(left_out[0]["digest"], plain[0]["digest"])
+
     def test_transformers_is_exact(self):
         self.check_trainer("by_huggingface", "transformers/checkpoint-16")
 
