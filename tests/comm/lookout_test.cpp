@@ -2,10 +2,12 @@
 // Lookouts of many ranks in one process, each with a connection and an alarm of its own.
 #include "daso/comm/lookout.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <numeric>
 #include <set>
+#include <thread>
 
 namespace daso {
 namespace {
@@ -64,16 +66,16 @@ TEST(Lookout, TellsApartWhoLeftWhoWasSeenToEndAndWhoIsSilent) {
   posts.erase(2);
   report_gone(root, 2, "was ended by signal 9 (Killed)");
   const Failure failure = failure_at(posts.at(0));
-  EXPECT_EQ(failure.text, std::string("rank 1 has left the world; "
-                                      "rank 2 was ended by signal 9 (Killed); rank 3") +
-                              kSilent);
+  EXPECT_EQ(failure.text, fmt::format("rank 1 has left the world; "
+                                      "rank 2 was ended by signal 9 (Killed); rank 3{}",
+                                      kSilent));
   EXPECT_EQ(failure.missing, (std::vector<int>{1, 2, 3}));
 }
 
 TEST(Lookout, KnowsARankOfALaterGenerationByItsNumberThere) {
   const Store root = host();
   report_gone(root, 1, "exited with code 1");  // of the first generation, which goes on without it
-  root.set("generation", "generation1");
+  begin_generation(root, 1, {0, 2});
   const auto alarm = std::make_shared<Alarm>();
   const auto none = [] { return std::map<std::string, std::int64_t>{}; };
   const Watch watch{.rank = 0, .launch_ranks = {0, 2}, .names = {}, .begun = none};
@@ -82,6 +84,51 @@ TEST(Lookout, KnowsARankOfALaterGenerationByItsNumberThere) {
   EXPECT_EQ(alarm->wait([] { return false; }, Deadline(kPatience)), Alarm::Outcome::kRaised);
   EXPECT_EQ(alarm->raised()->text, "rank 1 was ended by signal 9 (Killed)");
   EXPECT_EQ(alarm->raised()->missing, (std::vector<int>{1}));
+}
+
+Watch watch_of(std::vector<int> launch_ranks) {
+  return {.rank = 0, .launch_ranks = std::move(launch_ranks), .names = {}, .begun = [] {
+            return std::map<std::string, std::int64_t>{};
+          }};
+}
+
+TEST(Lookout, IsNotAlarmedByAReportOfARankThatIsNoMemberAnyMore) {
+  const Store root = host();
+  begin_generation(root, 1, {0, 2});
+  const auto alarm = std::make_shared<Alarm>();
+  Lookout lookout(root, /*generation=*/1, watch_of({0, 2}), alarm);
+  report_gone(root, 1, "was ended by signal 9 (Killed)");  // late: all know it
+  EXPECT_FALSE(root.under("generation1").find("alarm").has_value());
+}
+
+TEST(Lookout, HearsOfAMemberThatEndedWhileTheOthersFoundEachOther) {
+  const Store root = host();
+  report_gone(root, 2, "was ended by signal 9 (Killed)");  // to the generation before
+  begin_generation(root, 1, {0, 2});
+  const auto alarm = std::make_shared<Alarm>();
+  Lookout lookout(root, /*generation=*/1, watch_of({0, 2}), alarm);
+  EXPECT_EQ(failure_at({alarm, nullptr}).text, "rank 1 was ended by signal 9 (Killed)");
+}
+
+// One that has answered and ends is counted once: nobody healthy is taken for missing instead.
+TEST(Lookout, CountsARankThatAnswersAndIsThenReportedOnce) {
+  const Store root = host();
+  auto posts = post_all(root, 3, {2});  // rank 2 is slow
+  root.under("generation0").set_once("alarm", R"({"roll": true, "text": "failed"})");
+  const Store table = root.under("generation0");
+  const Deadline deadline(kPatience);
+  while (table.add("accounted", 0) < 2 && !deadline.passed()) std::this_thread::yield();
+  report_gone(root, 1, "exited with code 1");
+  EXPECT_EQ(table.add("accounted", 0), 2);
+}
+
+TEST(Lookout, RaisesTheAlarmForWhatIsNoAlarm) {
+  const Store root = host();
+  const auto alarm = std::make_shared<Alarm>();
+  Lookout lookout(root, /*generation=*/0, watch_of({0}), alarm);
+  root.set("generation0/alarm", "{");
+  EXPECT_NE(failure_at({alarm, nullptr}).text.find("holds what no rank has written"),
+            std::string::npos);
 }
 
 // Who rings gives up after 2.5 s and then names nobody: too little for a number of requests that
@@ -94,7 +141,7 @@ TEST(Lookout, HundredsOfRanksNameWhoIsSilent) {
   for (const auto& [rank, keeper] : posts) {
     SCOPED_TRACE(rank);
     const Failure failure = failure_at(keeper);
-    EXPECT_EQ(failure.text, std::string("rank 77") + kSilent + "; rank 150" + kSilent);
+    EXPECT_EQ(failure.text, fmt::format("rank 77{}; rank 150{}", kSilent, kSilent));
     EXPECT_EQ(failure.missing, (std::vector<int>{77, 150}));
     EXPECT_EQ(failure.begun.size(), posts.size());
   }

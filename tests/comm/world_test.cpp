@@ -4,9 +4,11 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <future>
 #include <thread>
 
 #include "daso/base/error.h"
+#include "daso/comm/rendezvous.h"
 #include "run_ranks.h"
 
 namespace daso::test {
@@ -326,6 +328,42 @@ TEST(World, SurvivorsBuildTheNextGenerationWithinASecond) {
         next.leave();
       });
   for (const auto& error : errors) EXPECT_EQ(text_of(error), "");
+}
+
+TEST(World, CanBeAskedAgainWhereTheRanksDidNotFindEachOther) {
+  std::promise<void> asked;
+  const auto errors = run_places({.ranks = 3}, [&](const WorldOptions& options) {
+    World world = World::join(options);
+    static_cast<void>(world.everyone().barrier().wait(world.limit()));
+    if (world.rank() == 0) return;  // gone without a word
+    EXPECT_THROW(static_cast<void>(world.everyone().barrier().wait(world.limit())), PeerError);
+    if (world.rank() == 2) {  // alone: rank 1 is late
+      EXPECT_THROW(static_cast<void>(std::move(world).next_generation(Seconds(0.1))), PeerError);
+      asked.set_value();
+    } else {
+      asked.get_future().wait();
+    }
+    World next = std::move(world).next_generation(world.limit());
+    EXPECT_EQ(next.size(), 2);
+    next.leave();
+  });
+  for (const auto& error : errors) EXPECT_EQ(text_of(error), "");
+}
+
+TEST(World, LeavesThoughTheStoreIsGone) {
+  std::optional<Store> store = Store::host(listen_on({"127.0.0.1", 0}));
+  mark_job(*store, "test");
+  WorldOptions options;
+  options.place = {
+      .rank = 0, .size = 2, .node = "a", .rendezvous = store->address(), .job_token = "test"};
+  std::jthread other([options]() mutable {
+    options.place.rank = 1;
+    World world = World::join(options);
+  });
+  World world = World::join(options);
+  other.join();
+  store.reset();
+  world.leave();
 }
 
 }  // namespace

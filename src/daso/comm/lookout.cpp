@@ -3,8 +3,10 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <utility>
 
 #include "daso/base/error.h"
 #include "daso/base/text.h"
@@ -24,6 +26,7 @@ constexpr const char* kAccounted = "accounted";  // how many have answered or ar
 constexpr const char* kHeard = "heard";          // how many know what came out
 constexpr const char* kFarewells = "farewells";  // list: who ended in good order
 constexpr const char* kGone = "gone";            // list, of the whole job: what launchers saw
+constexpr const char* kLaunchRanks = "launch_ranks";  // of a later generation's members
 
 std::string generation_key(int generation) { return fmt::format("generation{}", generation); }
 
@@ -51,6 +54,15 @@ std::vector<json> lines_of(const Store& table, const char* list) {
     if (!line.empty()) lines.push_back(json::parse(line));
   }
   return lines;
+}
+
+// A rank may answer and then be seen to end.
+void account_for(const Store& table, int launch_rank) {
+  if (table.add(fmt::format("{}/{}", kAccounted, launch_rank), 1) == 1) table.add(kAccounted, 1);
+}
+
+bool has(const std::vector<int>& ranks, int rank) {
+  return std::find(ranks.begin(), ranks.end(), rank) != ranks.end();
 }
 
 }  // namespace
@@ -101,16 +113,31 @@ void Lookout::introduce(std::vector<std::string> names) {
 void Lookout::farewell() { add_line(table_, kFarewells, watch_.rank); }
 
 void Lookout::keep_watch(const std::stop_token& stop) {
+  bool first = true;
   while (!stop.stop_requested()) {
     try {
+      if (std::exchange(first, false)) ring_if_reported();
       ring_if_orphaned();
       if (look()) return;
     } catch (const Error& error) {
       alarm_->raise({.text = error.what()});
       return;
+    } catch (const std::exception& error) {  // JSON's
+      alarm_->raise({.text = fmt::format("the store at {} holds what no rank has written: {}",
+                                         root_.address().text(), error.what())});
+      return;
     }
     std::unique_lock lock(mutex_);
     wake_.wait_for(lock, stop, kBetweenLooks, [this] { return !request_.empty(); });
+  }
+}
+
+// A member that ended while the others found each other was reported to the generation before.
+void Lookout::ring_if_reported() {
+  for (const json& report : lines_of(root_, kGone)) {
+    if (!has(watch_.launch_ranks, report.at("rank").get<int>())) continue;
+    account_for(table_, report.at("rank").get<int>());
+    table_.set_once("alarm", dumped({{"roll", true}, {"text", report.at("how")}}));
   }
 }
 
@@ -151,7 +178,7 @@ bool Lookout::look() {
 Failure Lookout::call_roll(const std::string& reason) {
   const int size = static_cast<int>(watch_.launch_ranks.size());
   add_line(table_, kAnswers, {{"rank", watch_.rank}, {"begun", watch_.begun()}});
-  table_.add(kAccounted, 1);
+  account_for(table_, watch_.launch_ranks[static_cast<std::size_t>(watch_.rank)]);
   // A rank that the launcher reports as gone is counted with those that answered, so that nobody
   // waits for it.
   const Deadline deadline(kRollCall);
@@ -206,10 +233,17 @@ std::string Lookout::name_of(int rank) const {
   return number < names_.size() ? names_[number] : fmt::format("rank {}", rank);
 }
 
+void begin_generation(const Store& root, int generation, const std::vector<int>& launch_ranks) {
+  root.under(generation_key(generation)).set(kLaunchRanks, json(launch_ranks).dump());
+  root.set("generation", generation_key(generation));
+}
+
 void report_gone(const Store& root, int launch_rank, const std::string& how) {
   add_line(root, kGone, {{"rank", launch_rank}, {"how", how}});
   const Store table = root.under(root.find("generation").value_or(generation_key(0)));
-  table.add(kAccounted, 1);
+  const auto members = table.find(kLaunchRanks);  // none: all ranks of the job
+  if (members && !has(json::parse(*members).get<std::vector<int>>(), launch_rank)) return;
+  account_for(table, launch_rank);
   table.set_once("alarm", dumped({{"roll", true}, {"text", how}}));
 }
 

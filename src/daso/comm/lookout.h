@@ -67,6 +67,7 @@ class Lookout {
 
  private:
   void keep_watch(const std::stop_token& stop);
+  void ring_if_reported();
   void ring_if_orphaned();
   bool look();  // true once the alarm is raised
   Failure call_roll(const std::string& reason);
@@ -84,6 +85,10 @@ class Lookout {
   const Store table_;  // this generation's part
   std::jthread thread_;
 };
+
+// From now on what launchers see is about this generation, of ranks that had these numbers at the
+// start. By one rank, before the generation's lookouts are posted.
+void begin_generation(const Store& root, int generation, const std::vector<int>& launch_ranks);
 
 // For a launcher that saw a rank end: `how` reads on from the rank's name, as in "was ended by
 // signal 9 (Killed)".

@@ -392,9 +392,8 @@ World World::next_generation(Seconds limit) && {
   auto next = std::make_unique<Body>();
   next->options = body_->options;
   next->generation = body_->generation + 1;
-  next->store = std::move(body_->store);
+  next->store = body_->store;  // kept, in case that the ranks do not find each other
   next->own_address = body_->own_address;
-  next->door = std::move(body_->door);
   next->backend = open_backend(next->options.backend, next->options.place.size);
   const std::string name = fmt::format("generation{}", next->generation);
   const std::vector<int> members = regroup(next->store->under(name), survivors, rank(), limit);
@@ -403,7 +402,10 @@ World World::next_generation(Seconds limit) && {
     next->members.push_back(body_->members.at(static_cast<std::size_t>(members[i])));
   }
   next->topology = topology_of(next->members, next->options.node_of_rank);
-  if (next->rank == 0) next->store->set("generation", name);
+  next->door = std::move(body_->door);
+  if (next->rank == 0) {
+    begin_generation(*next->store, next->generation, launch_ranks_of(next->members));
+  }
   body_.reset();
   next->post_lookout();
   return World(std::move(next));
@@ -419,10 +421,10 @@ bool World::abandon(const std::string& reason) {
 void World::leave() {
   if (!body_->store || body_->guard.alarm->raised()) return;
   const Store table = body_->store->under(fmt::format("generation{}", body_->generation));
-  body_->guard.lookout->farewell();
-  table.add("left", 1);
   const Deadline deadline(body_->options.limit);
   try {
+    body_->guard.lookout->farewell();
+    table.add("left", 1);
     while (table.add("left", 0) < size()) {
       if (deadline.passed() || body_->guard.alarm->raised()) return;
       std::this_thread::sleep_for(kBetweenCalls);
