@@ -12,7 +12,6 @@
 #include "daso/base/paths.h"
 #include "daso/base/text.h"
 #include "daso/comm/place.h"
-#include "daso/launch/hosts.h"
 #include "daso/run/interrupt.h"
 #include "daso/run/rank_device.h"
 #include "daso/tensor/bf16.h"
