@@ -145,9 +145,9 @@ std::vector<std::string> warnings_of(const Resolved& resolved) {
 // it anew; the plan's where there is none.
 std::pair<std::int64_t, std::int64_t> skips_of(const EpochTrajectory& epoch) {
   if (epoch.starts.empty()) return {epoch.plan.cadence.skip, epoch.plan.cadence.skip};
-  const auto [least, most] = std::minmax_element(
-      epoch.starts.begin(), epoch.starts.end(),
-      [](const auto& one, const auto& other) { return one.skip < other.skip; });
+  const auto [least, most] =
+      std::minmax_element(epoch.starts.begin(), epoch.starts.end(),
+                          [](const auto& one, const auto& other) { return one.skip < other.skip; });
   return {least->skip, most->skip};
 }
 
@@ -228,8 +228,8 @@ void print_table(const Resolved& resolved, const std::vector<EpochTrajectory>& e
       return blocking ? std::string("-") : value;
     };
     const auto [skip, longest_skip] = skips_of(epochs[i]);
-    const std::string skips = skip == longest_skip ? std::to_string(skip)
-                                                   : fmt::format("{}-{}", skip, longest_skip);
+    const std::string skips =
+        skip == longest_skip ? std::to_string(skip) : fmt::format("{}-{}", skip, longest_skip);
     const auto number = static_cast<int>(i);
     const double seen = plateau ? resolved.loss(number) : resolved.rate(number);
     fmt::print("{}\n",

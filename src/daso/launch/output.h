@@ -43,8 +43,8 @@ class LastLines {
   std::deque<std::string> lines_;
 };
 
-// How the line begins by which a Python program says that an uncaught PeerError ends it. It ends with
-// exit code 1, as by any exception, which then counts as kExitPeer.
+// How the line begins by which a Python program says that an uncaught PeerError ends it. It ends
+// with exit code 1, as by any exception, which then counts as kExitPeer.
 inline constexpr std::string_view kPythonPeerMark = "daso: lost peer: PeerError: ";
 
 // The lines by which ranks report errors: "daso: ..." on standard error, warnings and notes apart.
