@@ -12,8 +12,8 @@
 
 #include "daso/base/error.h"
 #include "daso/comm/socket_address.h"
-#include "daso/comm/tcp/crc32c.h"
 #include "daso/comm/tcp/handshake.h"
+#include "daso/comm/tcp/integrity.h"
 
 namespace daso::tcp {
 namespace {

@@ -4,10 +4,9 @@
 
 #include <string>
 
-#include "daso/comm/tcp/crc32c.h"
 #include "daso/comm/tcp/frame.h"
 #include "daso/comm/tcp/handshake.h"
-#include "daso/comm/tcp/hmac.h"
+#include "daso/comm/tcp/integrity.h"
 
 namespace daso::tcp {
 namespace {

@@ -207,7 +207,7 @@ FileDescriptor listen_on(const std::string& host, const Ports& ports) {
     if (listening.error != EADDRINUSE) refuse_to_listen(address, listening.error);
   }
   throw ConfigError(
-      fmt::format("all ports {} of {} are taken; each rank of a machine needs one of --ports",
+      fmt::format("all ports {} of {} are taken; each rank of a machine needs one of its own",
                   ports.text(), host));
 }
 

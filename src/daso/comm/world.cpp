@@ -284,7 +284,7 @@ World World::join(const WorldOptions& options) {
       options.node_of_rank.empty() || static_cast<int>(options.node_of_rank.size()) == place.size,
       "node_of_rank names {} ranks, the world has {}", options.node_of_rank.size(), place.size);
   require(options.ports.any() || options.backend == "tcp",
-          "--ports {} is for backend tcp; backend {} chooses its ports itself",
+          "a range of ports ({}) is for backend tcp; backend {} chooses its own",
           options.ports.text(), options.backend);
   require(options.backend != "self" || place.size == 1,
           "backend self is a world of one, this job has {} ranks; use gloo, tcp or mpi",

@@ -265,8 +265,8 @@ class Group final : public c10d::Backend {
 
  private:
   WorkPointer begin(Call call) {
-    auto work = c10::make_intrusive<BackgroundWork>(getRank(), call.type, std::move(call.results),
-                                                    call.parts.size());
+    const BackgroundWork begun =
+        begin_work(getRank(), call.type, std::move(call.results), call.parts.size());
     for (Part& part : call.parts) {
       progress_->enqueue(
           {.name = fmt::format("{} on group {}", call.name, name_),
@@ -274,17 +274,17 @@ class Group final : public c10d::Backend {
            .start = [start = std::move(part.start), communicator = communicator_](
                         const Types& types) { return start(communicator->get(), types); },
            .finish =
-               [work, after = std::move(part.after)](const MPI_Status* status,
-                                                     std::exception_ptr error) {
+               [end = begun.end_part, after = std::move(part.after)](const MPI_Status* status,
+                                                                     std::exception_ptr error) {
                  try {
                    if (!error && after) after(*status);
                  } catch (...) {
                    error = std::current_exception();
                  }
-                 work->end_part(error);
+                 end(error);
                }});
     }
-    return work;
+    return begun.work;
   }
 
   // The tensor in pieces that MPI can count, as few and as equal as can be. One that it can count

@@ -11,7 +11,7 @@
 #include <cstring>
 
 #include "daso/base/error.h"
-#include "daso/comm/tcp/crc32c.h"
+#include "daso/comm/tcp/integrity.h"
 
 namespace daso::tcp {
 namespace {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daso/comm/tcp/crc32c.h"
-
 #include <array>
 #include <cstring>
+
+#include "daso/comm/tcp/integrity.h"
 
 #if defined(__x86_64__)
 #include <nmmintrin.h>

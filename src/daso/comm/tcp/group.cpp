@@ -6,7 +6,7 @@
 
 #include "daso/base/error.h"
 #include "daso/comm/background_work.h"
-#include "daso/comm/tcp/crc32c.h"
+#include "daso/comm/tcp/integrity.h"
 #include "daso/comm/tcp/reduction.h"
 
 namespace daso::tcp {
@@ -86,7 +86,7 @@ class Group final : public c10d::Backend {
     const std::span<std::byte> whole = bytes_of(tensor);
     const bool direct = whole.size() <= kSmall || getSize() == 2;
     direct ? reduce_everywhere(work, tag, tensor, how) : reduce_by_owners(work, tag, tensor, how);
-    return work;
+    return work.work;
   }
 
   WorkPointer _reduce_scatter_base(at::Tensor& output, at::Tensor& input,
@@ -102,11 +102,11 @@ class Group final : public c10d::Backend {
       copy(part_of(bytes_of(input), own.ranks, own.rank),
            part_of(std::span(*room), own.ranks, own.rank));
       reduce_in_order(parts_of(*room, own.ranks), how, input.scalar_type(), bytes_of(output));
-      work->end_part(nullptr);
+      work.end_part(nullptr);
     };
-    round.done = ending(work);
+    round.done = work.end_part;
     begin(*engine_, next_tag(), std::move(round));
-    return work;
+    return work.work;
   }
 
   WorkPointer _allgather_base(at::Tensor& output, at::Tensor& input,
@@ -118,9 +118,9 @@ class Group final : public c10d::Backend {
       round.sends.push_back({world_rank(peer), bytes_of(input)});
       round.receives.push_back({world_rank(peer), part_of(bytes_of(output), getSize(), peer)});
     }
-    round.done = [work, input](const std::exception_ptr& error) { work->end_part(error); };
+    round.done = [work, input](const std::exception_ptr& error) { work.end_part(error); };
     begin(*engine_, next_tag(), std::move(round));
-    return work;
+    return work.work;
   }
 
   // Along a tree: who has it passes it on.
@@ -138,19 +138,19 @@ class Group final : public c10d::Backend {
     for (; spot + bit < getSize(); bit <<= 1) {
       passing.sends.push_back({rank_at(spot + bit), bytes_of(tensor)});
     }
-    passing.done = ending(work);
+    passing.done = work.end_part;
     if (spot == 0) {
       begin(*engine_, tag, std::move(passing));
-      return work;
+      return work.work;
     }
     Round receiving;
     receiving.receives.push_back({rank_at(parent), bytes_of(tensor)});
-    receiving.done = ending(work);
+    receiving.done = work.end_part;
     receiving.then = [&engine = *engine_, tag, passing = std::move(passing)] {
       begin(engine, tag, passing);
     };
     begin(*engine_, tag, std::move(receiving));
-    return work;
+    return work.work;
   }
 
   WorkPointer alltoall_base(at::Tensor& output, at::Tensor& input,
@@ -168,9 +168,9 @@ class Group final : public c10d::Backend {
       round.sends.push_back({world_rank(peer), sent.at(number)});
       round.receives.push_back({world_rank(peer), received.at(number)});
     }
-    round.done = [work, input](const std::exception_ptr& error) { work->end_part(error); };
+    round.done = [work, input](const std::exception_ptr& error) { work.end_part(error); };
     begin(*engine_, next_tag(), std::move(round));
-    return work;
+    return work.work;
   }
 
   WorkPointer send(Tensors& tensors, int to, int /*tag*/) override {
@@ -178,9 +178,9 @@ class Group final : public c10d::Backend {
     const Tag tag{.group = messages_, .number = sent_.at(static_cast<std::size_t>(to))++};
     Round round;
     round.sends.push_back({world_rank(to), bytes_of(tensors.at(0))});
-    round.done = ending(work);
+    round.done = work.end_part;
     begin(*engine_, tag, std::move(round));
-    return work;
+    return work.work;
   }
 
   WorkPointer recv(Tensors& tensors, int from, int /*tag*/) override {
@@ -188,9 +188,9 @@ class Group final : public c10d::Backend {
     const Tag tag{.group = messages_, .number = received_.at(static_cast<std::size_t>(from))++};
     Round round;
     round.receives.push_back({world_rank(from), bytes_of(tensors.at(0))});
-    round.done = ending(work);
+    round.done = work.end_part;
     begin(*engine_, tag, std::move(round));
-    return work;
+    return work.work;
   }
 
   WorkPointer barrier(const c10d::BarrierOptions& /*options*/) override {
@@ -200,14 +200,12 @@ class Group final : public c10d::Backend {
       round.sends.push_back({world_rank(peer), {}});
       round.receives.push_back({world_rank(peer), {}});
     }
-    round.done = ending(work);
+    round.done = work.end_part;
     begin(*engine_, next_tag(), std::move(round));
-    return work;
+    return work.work;
   }
 
  private:
-  using OwnWork = c10::intrusive_ptr<BackgroundWork>;
-
   struct Place {
     int rank;
     int ranks;
@@ -215,18 +213,14 @@ class Group final : public c10d::Backend {
   Place place() const { return {.rank = getRank(), .ranks = getSize()}; }
 
   // The work holds its tensor, and every letter of it the work.
-  OwnWork new_work(c10d::OpType type, const at::Tensor& result) {
+  BackgroundWork new_work(c10d::OpType type, const at::Tensor& result) {
     Tensors results;
     if (result.defined()) results.push_back(result);
-    return c10::make_intrusive<BackgroundWork>(getRank(), type, std::move(results), /*parts=*/1);
-  }
-
-  static Done ending(const OwnWork& work) {
-    return [work](const std::exception_ptr& error) { work->end_part(error); };
+    return begin_work(getRank(), type, std::move(results), /*parts=*/1);
   }
 
   // Everybody has everything, and computes the same.
-  void reduce_everywhere(const OwnWork& work, const Tag& tag, const at::Tensor& tensor,
+  void reduce_everywhere(const BackgroundWork& work, const Tag& tag, const at::Tensor& tensor,
                          Reduce how) {
     const std::span<std::byte> whole = bytes_of(tensor);
     const auto room = std::make_shared<Bytes>(whole.size() * ranks_.size());
@@ -238,14 +232,15 @@ class Group final : public c10d::Backend {
     round.then = [own = place(), work, room, tensor, how] {
       copy(bytes_of(tensor), part_of(std::span(*room), own.ranks, own.rank));
       reduce_in_order(parts_of(*room, own.ranks), how, tensor.scalar_type(), bytes_of(tensor));
-      work->end_part(nullptr);
+      work.end_part(nullptr);
     };
-    round.done = ending(work);
+    round.done = work.end_part;
     begin(*engine_, tag, std::move(round));
   }
 
   // Everybody adds up one segment, and gives it to the others.
-  void reduce_by_owners(const OwnWork& work, const Tag& tag, const at::Tensor& tensor, Reduce how) {
+  void reduce_by_owners(const BackgroundWork& work, const Tag& tag, const at::Tensor& tensor,
+                        Reduce how) {
     const std::span<std::byte> own = segment(tensor, getRank());
     const auto room = std::make_shared<Bytes>(own.size() * ranks_.size());
     Round adding;
@@ -256,7 +251,7 @@ class Group final : public c10d::Backend {
       giving.sends.push_back({world_rank(peer), own});
       giving.receives.push_back({world_rank(peer), segment(tensor, peer)});
     }
-    giving.done = adding.done = ending(work);
+    giving.done = adding.done = work.end_part;
     adding.then = [&engine = *engine_, us = place(), room, own, tensor, how, tag,
                    giving = std::move(giving)] {
       copy(own, part_of(std::span(*room), us.ranks, us.rank));

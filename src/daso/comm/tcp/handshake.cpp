@@ -25,11 +25,11 @@ struct Hello {
 };
 static_assert(sizeof(Hello) == 64);
 
-struct Answer {
+struct Reply {
   Nonce nonce;
   Digest proof;
 };
-static_assert(sizeof(Answer) == 64);
+static_assert(sizeof(Reply) == 64);
 
 constexpr std::array<char, 8> kMagic = {'D', 'A', 'S', 'O', 'M', 'A', 'I', 'L'};
 constexpr std::uint32_t kProtocol = 1;
@@ -69,7 +69,7 @@ Handshake Handshake::dial(const std::string& key, const Introduction& introducti
                                 .view = introduction.view,
                                 .nonce = fresh_nonce()});
   handshake.outgoing_ = handshake.said_;
-  handshake.awaited_ = sizeof(Answer);
+  handshake.awaited_ = sizeof(Reply);
   return handshake;
 }
 
@@ -96,7 +96,7 @@ bool Handshake::take(std::span<const std::byte> bytes) {
   DASO_ASSERT(awaited_ > 0 && bytes.size() == awaited_);
   awaited_ = 0;
   if (dials_) {
-    const auto answer = read<Answer>(bytes);
+    const auto answer = read<Reply>(bytes);
     append(said_, answer.nonce);
     if (!equal(answer.proof, proof(kAcceptor))) return false;
     append(outgoing_, proof(kDialler));
@@ -113,7 +113,7 @@ bool Handshake::take(std::span<const std::byte> bytes) {
   said_.assign(bytes.begin(), bytes.end());
   const Nonce nonce = fresh_nonce();
   append(said_, nonce);
-  append(outgoing_, Answer{.nonce = nonce, .proof = proof(kAcceptor)});
+  append(outgoing_, Reply{.nonce = nonce, .proof = proof(kAcceptor)});
   awaited_ = sizeof(Digest);
   proved_ = true;
   return true;

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "daso/comm/tcp/hmac.h"
+#include "daso/comm/tcp/integrity.h"
 
 // How the two ends of a new connection prove to each other that they belong to one job, before
 // either reads anything else:

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daso/comm/tcp/hmac.h"
-
 #include <algorithm>
 #include <bit>
 #include <vector>
+
+#include "daso/comm/tcp/integrity.h"
 
 namespace daso::tcp {
 namespace {
@@ -22,9 +22,9 @@ constexpr std::array<std::uint32_t, 64> kRound = {
     0x19a4c116, 0x1e376c08, 0x2748774c, 0x34b0bcb5, 0x391c0cb3, 0x4ed8aa4a, 0x5b9cca4f, 0x682e6ff3,
     0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2};
 
-using State = std::array<std::uint32_t, 8>;
+using Words = std::array<std::uint32_t, 8>;
 
-constexpr State kStart = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
+constexpr Words kStart = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
                           0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
 
 std::uint32_t word_at(std::span<const std::byte> bytes, std::size_t place) {
@@ -35,7 +35,7 @@ std::uint32_t word_at(std::span<const std::byte> bytes, std::size_t place) {
   return word;
 }
 
-void mix(State& state, std::span<const std::byte> block) {
+void mix(Words& state, std::span<const std::byte> block) {
   std::array<std::uint32_t, 64> w{};
   for (std::size_t i = 0; i < 16; ++i) w[i] = word_at(block, 4 * i);
   for (std::size_t i = 16; i < w.size(); ++i) {
@@ -45,7 +45,7 @@ void mix(State& state, std::span<const std::byte> block) {
     const std::uint32_t s1 = std::rotr(b, 17) ^ std::rotr(b, 19) ^ (b >> 10);
     w[i] = w[i - 16] + s0 + w[i - 7] + s1;
   }
-  State s = state;
+  Words s = state;
   for (std::size_t i = 0; i < w.size(); ++i) {
     const std::uint32_t s1 = std::rotr(s[4], 6) ^ std::rotr(s[4], 11) ^ std::rotr(s[4], 25);
     const std::uint32_t choice = (s[4] & s[5]) ^ (~s[4] & s[6]);
@@ -64,7 +64,7 @@ Digest sha256(std::vector<std::byte> message) {
   for (int shift = 56; shift >= 0; shift -= 8) {
     message.push_back(static_cast<std::byte>((bits >> shift) & 0xff));
   }
-  State state = kStart;
+  Words state = kStart;
   const std::span<const std::byte> all(message);
   for (std::size_t place = 0; place < all.size(); place += kBlock) {
     mix(state, all.subspan(place, kBlock));

@@ -18,7 +18,7 @@
 
 // Ranks that write to each other over TCP. From below:
 //
-//   crc32c, hmac   checksums of what travels, and proofs of a key
+//   integrity      checksums of what travels, and proofs of a key
 //   frame          a letter, a beat or a goodbye as bytes
 //   handshake      how two ends prove that they belong to one job; caller does it on a socket
 //   letter         letters that are awaited, and those that came before somebody asked
