@@ -91,8 +91,8 @@ BUGS = [
     (
         "the promise is given before the ranks have stopped",
         "changing.cpp",
-        "if (!again) postpone_ballot(now); begin_change(); if (report_) send_promise(now);",
-        "if (!again) postpone_ballot(now); begin_change(); if (!report_) report_ = Report{.progress = votes_.progress()};"
+        "postpone_ballot(now); } begin_change(); if (report_) send_promise(now);",
+        "postpone_ballot(now); } begin_change(); if (!report_) report_ = Report{.progress = votes_.progress()};"
         " if (report_) send_promise(now);",
     ),
     (

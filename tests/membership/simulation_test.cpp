@@ -58,5 +58,13 @@ TEST(Simulation, KeepsItsPromisesWhateverGoesWrong) {
   EXPECT_GT(2 * demanding, runs);
 }
 
+// Runs beyond the first that have failed: a view that one joiner alone knew, and two members that
+// held each other for dead and outbid each other until both gave up.
+TEST(Simulation, KeepsThemWhereItOnceDidNot) {
+  for (const std::uint64_t seed : {155328, 610001}) {
+    EXPECT_FALSE(fails(draw_script(seed))) << shortest_failure(seed);
+  }
+}
+
 }  // namespace
 }  // namespace daso::membership

@@ -39,8 +39,10 @@ void Membership::change_if_due(Seconds now) {
     }
     return;
   }
-  // Nobody waits for a proposer that is gone.
-  if (!next_ballot_ || watch_.lost(acceptor_.promised().node)) {
+  // Nobody waits for a proposer that is gone. One that we held for dead already when it asked is
+  // not: two that have lost each other must take turns, too.
+  const bool gone = watch_.lost(acceptor_.promised().node) && !asked_by_dead_;
+  if (!next_ballot_ || gone) {
     next_ballot_ = std::min(next_ballot_.value_or(now + turn()), now + turn());
   }
   if (now >= *next_ballot_) begin_ballot(now);
@@ -88,7 +90,10 @@ void Membership::on(const Member& from, ViewNumber view, const Prepare& prepare,
   if (!acceptor_.promise(prepare.ballot)) {
     return send(from.node, view, Reject{prepare.ballot, acceptor_.promised()});
   }
-  if (!again) postpone_ballot(now);
+  if (!again) {
+    asked_by_dead_ = watch_.dead(from.node);
+    postpone_ballot(now);
+  }
   begin_change();
   if (report_) send_promise(now);
 }

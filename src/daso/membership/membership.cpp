@@ -213,6 +213,7 @@ void Membership::enter(const View& view, Seconds now) {
   report_.reset();
   granted_.reset();
   highest_round_ = 0;
+  asked_by_dead_ = false;
   failed_ballots_ = 0;
   next_ballot_.reset();
   next_claim_ = now;

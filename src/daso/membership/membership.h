@@ -195,6 +195,7 @@ class Membership {
   std::optional<Report> report_;
   std::optional<std::vector<Member>> granted_;  // the half that the tie-break named
   std::uint64_t highest_round_ = 0;
+  bool asked_by_dead_ = false;  // the promised ballot came from one that we held for dead
   int failed_ballots_ = 0;
   std::optional<Seconds> next_ballot_;
   Seconds gather_until_{0};
