@@ -174,7 +174,7 @@ TEST(Doctor, TellsWhatIsHere) {
     backends.insert(backend.at("name").get<std::string>());
     EXPECT_NE(backend.at("detail"), "");
   }
-  EXPECT_EQ(backends, (std::set<std::string>{"gloo", "mpi", "self"}));
+  EXPECT_EQ(backends, (std::set<std::string>{"gloo", "mpi", "self", "tcp"}));
   EXPECT_TRUE(contains(daso({"doctor"}).output, "daso can be used here."));
 }
 
