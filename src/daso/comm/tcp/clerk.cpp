@@ -86,7 +86,7 @@ void Mailbox::Clerk::work() {
     }
     tick();
   }
-  for (auto& [rank, peer] : peers_) lose(rank, peer, "this rank has left");
+  for (auto& [rank, peer] : peers_) lose(peer, "this rank has left");
   callers_.clear();
 }
 
@@ -119,7 +119,7 @@ void Mailbox::Clerk::take(Expect& request) {
   }
   if (there) {
     request.done(nullptr);
-    if (peer.connection) watch(request.peer, peer);  // it may be read again
+    if (peer.connection) watch(peer);  // it may be read again
   } else if (!peer.end.empty()) {
     call_all(peer.box.give_up(), error(peer.end));
   }
@@ -233,14 +233,13 @@ void Mailbox::Clerk::serve(int rank, std::uint32_t events) {
       peer.goodbye = peer.goodbye || arrived.goodbye;
       call_all(std::move(arrived.done));
       if (arrived.closed) {
-        return lose(rank, peer,
-                    fmt::format("{} {}", name_of(rank),
-                                peer.goodbye ? "has left" : "closed the connection"));
+        return lose(peer, fmt::format("{} {}", name_of(rank),
+                                      peer.goodbye ? "has left" : "closed the connection"));
       }
     }
     flush(rank, peer);
   } catch (const std::exception& problem) {
-    lose(rank, peer, fmt::format("{}: {}", name_of(rank), problem.what()));
+    lose(peer, fmt::format("{}: {}", name_of(rank), problem.what()));
   }
 }
 
@@ -251,21 +250,21 @@ void Mailbox::Clerk::flush(int rank, Peer& peer) {
       call_all(peer.connection->write());
       if (leaving_ && !peer.connection->has_outgoing()) peer.connection->half_close();
     }
-    watch(rank, peer);
+    watch(peer);
   } catch (const std::exception& problem) {
-    lose(rank, peer, fmt::format("{}: {}", name_of(rank), problem.what()));
+    lose(peer, fmt::format("{}: {}", name_of(rank), problem.what()));
   }
 }
 
 // What the poller is to tell of it.
-void Mailbox::Clerk::watch(int /*rank*/, Peer& peer) {
+void Mailbox::Clerk::watch(Peer& peer) {
   std::uint32_t events = 0;
   if (peer.box.bytes_waiting() < options_.limits.waiting) events |= EPOLLIN;
   if (peer.connection->has_outgoing()) events |= EPOLLOUT;
   register_with(poller_.get(), EPOLL_CTL_MOD, peer.connection->descriptor(), events);
 }
 
-void Mailbox::Clerk::lose(int /*rank*/, Peer& peer, const std::string& reason) {
+void Mailbox::Clerk::lose(Peer& peer, const std::string& reason) {
   if (peer.end.empty()) peer.end = reason;
   std::vector<Done> all;
   if (peer.connection) {
@@ -314,7 +313,7 @@ void Mailbox::Clerk::look_after(int rank, Peer& peer, Clock::time_point now, boo
   const Seconds silent = now - peer.connection->last_read();
   if (silent > options_.limits.silence && peer.box.bytes_waiting() < options_.limits.waiting &&
       !has_heard(peer.connection->descriptor(), options_.limits.silence)) {
-    return lose(rank, peer,
+    return lose(peer,
                 fmt::format("{} has been silent for {:.1f} s", name_of(rank), silent.count()));
   }
   if (now - peer.last_sent > options_.limits.beat && !leaving_ &&

@@ -48,8 +48,8 @@ class Mailbox::Clerk {
 
   void serve(int rank, std::uint32_t events);
   void flush(int rank, Peer& peer);
-  void watch(int rank, Peer& peer);
-  void lose(int rank, Peer& peer, const std::string& reason);
+  void watch(Peer& peer);
+  void lose(Peer& peer, const std::string& reason);
 
   void tick();
   void look_after(int rank, Peer& peer, Clock::time_point now, bool slept);

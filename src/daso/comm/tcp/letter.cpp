@@ -43,7 +43,6 @@ Done Letterbox::arrived(const Tag& tag) {
   const std::vector<std::byte>& bytes = claimed.mapped().bytes;
   if (!bytes.empty()) std::memcpy(asked.into.data(), bytes.data(), bytes.size());
   bytes_waiting_ -= bytes.size();
-  --claimed_;
   return std::move(asked.done);
 }
 
@@ -56,7 +55,6 @@ bool Letterbox::expect(const Tag& tag, std::span<std::byte> into, Done& done) {
   check_length(stored->second.bytes.size(), into.size());
   if (!stored->second.whole) {
     stored->second.asked = {.into = into, .done = std::move(done)};
-    ++claimed_;
     return false;
   }
   if (!into.empty()) std::memcpy(into.data(), stored->second.bytes.data(), into.size());
@@ -74,7 +72,6 @@ std::vector<Done> Letterbox::give_up() {
   }
   expected_.clear();
   arriving_.clear();
-  claimed_ = 0;
   std::erase_if(stored_, [this](const auto& one) {
     if (!one.second.whole) bytes_waiting_ -= one.second.bytes.size();
     return !one.second.whole;

@@ -37,7 +37,6 @@ class Letterbox {
   bool expect(const Tag& tag, std::span<std::byte> into, Done& done);
 
   std::size_t bytes_waiting() const { return bytes_waiting_; }  // for somebody to ask
-  bool expects_any() const { return !expected_.empty() || !arriving_.empty() || claimed_ > 0; }
   // Nothing more comes: gives all who await something. What is there whole can still be asked for.
   std::vector<Done> give_up();
 
@@ -55,7 +54,6 @@ class Letterbox {
   std::map<Tag, Expected> arriving_;  // straight to where they are awaited
   std::map<Tag, Stored> stored_;
   std::size_t bytes_waiting_ = 0;
-  std::size_t claimed_ = 0;  // asked for while they arrive
 };
 
 }  // namespace daso::tcp
