@@ -7,6 +7,7 @@
 #include <string>
 
 #include "core/tensors.h"
+#include "daso/base/while_waiting.h"
 #include "daso/comm/with_abandon.h"
 #include "daso/comm/world.h"
 
@@ -30,11 +31,15 @@ class JoinedWorld {
   const std::string& note() const { return note_; }  // why it is the CPU; empty: nothing to say
   bool is_foreign() const { return ::getpid() != owner_; }
 
-  // What `act` returns, without Python's lock: it may wait for others. An error is told to the
-  // other ranks.
+  // What `act` returns, without Python's lock: it may wait for others, and Ctrl-C ends that. An
+  // error is told to the other ranks.
   template <typename Act>
   auto without_lock(const Act& act) {
     const nanobind::gil_scoped_release release;
+    const WhileWaiting interruptible([] {
+      const nanobind::gil_scoped_acquire acquire;
+      if (PyErr_CheckSignals() != 0) throw nanobind::python_error();
+    });
     return with_abandon(*world_, act);
   }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daso/base/abandonable.h"
+#include "daso/base/while_waiting.h"
 
 #include <gtest/gtest.h>
 
@@ -75,6 +76,18 @@ TEST(Abandonable, LetsSeveralThreadsTakeTurns) {
     }
   }
   EXPECT_EQ(*sum, 800);
+}
+
+TEST(Abandonable, IsLeftByWhatTheCallerDoesMeanwhile) {
+  const auto gate = std::make_shared<Gate>();
+  Abandonable calls("test");
+  {
+    const WhileWaiting interrupted([] { throw std::runtime_error("interrupted"); });
+    EXPECT_THROW(calls.run([gate] { gate->pass(); }, Deadline(kLong), "a call"),
+                 std::runtime_error);
+  }
+  EXPECT_EQ(calls.hanging(), "a call");
+  gate->open();
 }
 
 TEST(Abandonable, DiesWhileACallHangs) {

@@ -131,6 +131,45 @@ class Package(unittest.TestCase):
                 if rank == 1:
                     kept[0].close()
 
+    def test_is_interrupted_while_it_waits_for_others(self):
+        run = "daso.Run(torch.nn.Linear(2, 2), 'sgd', steps_per_epoch=2, progress=False)"
+        for call in ("w.all_reduce(torch.ones(2))", "w.gather('a')", run):
+            text = (
+                "import daso, sys, torch\n"
+                "w = daso.init()\n"
+                "w.barrier()\n"
+                "if w.rank == 1: sys.stdin.readline(); sys.exit(5)\n"
+                f"try: print('waits', flush=True); {call}\n"
+                "except KeyboardInterrupt: print('interrupted', flush=True); raise"
+            )
+            with socket.create_server(("127.0.0.1", 0)) as host:
+                port = host.getsockname()[1]
+            ranks = []
+            for rank in (0, 1):
+                place = {"RANK": str(rank), "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1"}
+                ranks.append(
+                    subprocess.Popen(
+                        [PYTHON, "-c", text],
+                        text=True,
+                        cwd=self.folder.name,
+                        stdin=subprocess.PIPE,
+                        stdout=subprocess.PIPE,
+                        stderr=subprocess.PIPE,
+                        env={**ENVIRONMENT, **place, "MASTER_PORT": str(port)},
+                    )
+                )
+                self.addCleanup(ranks[-1].kill)
+            with self.subTest(call):
+                self.assertEqual(ranks[0].stdout.readline(), "waits\n")
+                begin = time.monotonic()
+                ranks[0].send_signal(signal.SIGINT)
+                self.assertEqual(ranks[0].stdout.readline(), "interrupted\n")
+                self.assertLess(time.monotonic() - begin, 2)
+                _, said = ranks[0].communicate(timeout=20)
+                self.assertEqual(ranks[0].returncode, -signal.SIGINT, said)
+            ranks[1].communicate("\n", timeout=60)
+            ranks[0].stdin.close()
+
     def await_listener(self, port: int):
         limit = time.monotonic() + 60
         while True:

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "daso/base/thread_name.h"
+#include "daso/base/while_waiting.h"
 
 namespace daso {
 
@@ -22,6 +23,12 @@ struct Abandonable::Shared {
   std::condition_variable_any changed;
   std::shared_ptr<Call> current;  // the one that runs or is about to
   bool ending = false;
+
+  // With the mutex held.
+  void abandon(Call& call) {
+    call.abandoned = true;
+    changed.notify_all();
+  }
 
   void serve() {
     std::unique_lock lock(mutex);
@@ -81,11 +88,21 @@ Abandonable::Outcome Abandonable::run(std::function<void()> call, const Deadline
   shared.current = own;
   shared.changed.notify_all();
   const auto is_over = [&] { return own->over; };
-  shared.changed.wait_until(lock, stop, deadline.when(), is_over);
+  while (!shared.changed.wait_until(lock, stop, WhileWaiting::pause(deadline.when()), is_over) &&
+         !stop.stop_requested() && !deadline.passed()) {
+    lock.unlock();
+    try {
+      WhileWaiting::look();
+    } catch (...) {
+      lock.lock();
+      shared.abandon(*own);
+      throw;
+    }
+    lock.lock();
+  }
   if (!own->over && stop.stop_requested()) shared.changed.wait_for(lock, patience, is_over);
   if (!own->over) {
-    own->abandoned = true;
-    shared.changed.notify_all();
+    shared.abandon(*own);
     return stop.stop_requested() ? Outcome::kStopped : Outcome::kLate;
   }
   if (own->failure) std::rethrow_exception(own->failure);

@@ -5,12 +5,19 @@
 #include <utility>
 
 #include "daso/base/abandonable.h"
+#include "daso/base/while_waiting.h"
 
 namespace daso {
 
 Alarm::Outcome Alarm::wait(const std::function<bool()>& done, const Deadline& deadline) {
   std::unique_lock lock(mutex_);
-  changed_.wait_until(lock, deadline.when(), [&] { return done() || failure_; });
+  const auto is_settled = [&] { return done() || failure_; };
+  while (!changed_.wait_until(lock, WhileWaiting::pause(deadline.when()), is_settled) &&
+         !deadline.passed()) {
+    lock.unlock();
+    WhileWaiting::look();
+    lock.lock();
+  }
   if (done()) return Outcome::kDone;
   return failure_ ? Outcome::kRaised : Outcome::kLate;
 }

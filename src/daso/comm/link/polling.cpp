@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "daso/base/error.h"
+#include "daso/base/while_waiting.h"
 
 namespace daso {
 namespace {
@@ -28,9 +29,14 @@ void poll(const Wait& wait, const std::function<bool()>& is_done) {
   for (int tries = 0; tries < kTriesAtFirst; ++tries) {
     if (is_done()) return;
   }
+  Clock::time_point next_look = WhileWaiting::pause(wait.deadline.when());
   for (const auto start = Clock::now(); !is_done();) {
     if (const auto failure = wait.guard.alarm->raised()) throw_failure(wait.call, *failure);
     if (wait.deadline.passed()) give_up(wait);
+    if (Clock::now() >= next_look) {
+      WhileWaiting::look();
+      next_look = WhileWaiting::pause(wait.deadline.when());
+    }
     std::this_thread::sleep_for(
         std::clamp(kPauseShare * since(start), kShortestPause, kLongestPause));
   }

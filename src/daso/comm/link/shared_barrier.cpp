@@ -9,6 +9,7 @@
 #include <ctime>
 
 #include "daso/base/error.h"
+#include "daso/base/while_waiting.h"
 
 namespace daso {
 namespace {
@@ -89,6 +90,7 @@ SharedBarrier::Outcome SharedBarrier::sleep(const Alarm& alarm, const Deadline& 
     if (alarm.raised()) return Outcome::kRaised;
     if (lost_) return Outcome::kLost;
     if (deadline.passed()) return Outcome::kLate;
+    WhileWaiting::look();
   }
   return Outcome::kAll;
 }
