@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daso/base/abandonable.h"
-#include "daso/base/while_waiting.h"
 
 #include <gtest/gtest.h>
 
 #include <stdexcept>
 #include <vector>
 
+#include "daso/base/while_waiting.h"
 #include "data/gate.h"
 #include "process.h"
 
