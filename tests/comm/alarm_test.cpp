@@ -46,13 +46,13 @@ TEST(Alarm, CallsActionsOnceAndOnlyWhileTheyAreWanted) {
   Alarm alarm;
   int wanted = 0;
   int unwanted = 0;
-  alarm.on_raise([&] { ++wanted; });
-  alarm.forget(alarm.on_raise([&] { ++unwanted; }));
+  alarm.on_raise([&](const Failure&) { ++wanted; });
+  alarm.forget(alarm.on_raise([&](const Failure&) { ++unwanted; }));
   alarm.raise({});
   alarm.raise({});
   EXPECT_EQ(wanted, 1);
   EXPECT_EQ(unwanted, 0);
-  alarm.on_raise([&] { ++wanted; });  // comes late: at once
+  alarm.on_raise([&](const Failure&) { ++wanted; });  // comes late: at once
   EXPECT_EQ(wanted, 2);
 }
 

@@ -32,7 +32,7 @@ void Alarm::raise(Failure failure) {
   const std::lock_guard lock(mutex_);
   if (failure_) return;
   failure_ = std::move(failure);
-  for (const auto& [ticket, action] : actions_) action();
+  for (const auto& [ticket, action] : actions_) action(*failure_);
   changed_.notify_all();
 }
 
@@ -41,9 +41,9 @@ std::optional<Failure> Alarm::raised() const {
   return failure_;
 }
 
-std::int64_t Alarm::on_raise(std::function<void()> action) {
+std::int64_t Alarm::on_raise(Action action) {
   const std::lock_guard lock(mutex_);
-  if (failure_) action();
+  if (failure_) action(*failure_);
   actions_.emplace(++tickets_, std::move(action));
   return tickets_;
 }
@@ -61,7 +61,7 @@ bool run_unless_raised(Alarm& alarm, std::function<void()> task, const Deadline&
     Alarm& alarm;
     std::int64_t number;
   };
-  const Ticket ticket{alarm, alarm.on_raise([&] { raised.request_stop(); })};
+  const Ticket ticket{alarm, alarm.on_raise([&](const Failure&) { raised.request_stop(); })};
   Abandonable calls("daso task");
   return calls.run(std::move(task), deadline, "", raised.get_token()) ==
          Abandonable::Outcome::kDone;

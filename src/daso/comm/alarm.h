@@ -38,15 +38,17 @@ class Alarm {
   void raise(Failure failure);
   std::optional<Failure> raised() const;
 
-  // Calls `action` when the alarm is raised, at once if it is already; until forget(ticket).
-  std::int64_t on_raise(std::function<void()> action);
+  // Calls `action` when the alarm is raised, at once if it is already; until forget(ticket). It must
+  // not use this alarm.
+  using Action = std::function<void(const Failure&)>;
+  std::int64_t on_raise(Action action);
   void forget(std::int64_t ticket);
 
  private:
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::optional<Failure> failure_;
-  std::map<std::int64_t, std::function<void()>> actions_;
+  std::map<std::int64_t, Action> actions_;
   std::int64_t tickets_ = 0;
 };
 

@@ -112,7 +112,7 @@ std::exception_ptr BackendOperation::wait_for_end(Seconds limit) {
 }
 
 std::exception_ptr BackendOperation::wait_inside(Seconds limit) {
-  const std::int64_t ticket = guard.alarm->on_raise([work = work] { work->abort(); });
+  const std::int64_t ticket = guard.alarm->on_raise([work = work](const Failure&) { work->abort(); });
   std::exception_ptr error;
   bool whole = false;
   try {

@@ -20,6 +20,7 @@
 #include "daso/comm/open_store.h"
 #include "daso/comm/reach.h"
 #include "daso/comm/rendezvous.h"
+#include "daso/comm/views.h"
 #include "daso/tensor/lane.h"
 
 namespace daso {
@@ -115,6 +116,7 @@ struct World::Body {
   std::shared_ptr<Backend> backend;
   std::shared_ptr<GroupCounts> counts = std::make_shared<GroupCounts>();
   Guard guard{.alarm = std::make_shared<Alarm>(), .lookout = nullptr};
+  Guard home = guard;  // of what stays inside the node
   struct Entry {
     Group* group;
     std::unique_ptr<Communicator> communicator;
@@ -123,9 +125,11 @@ struct World::Body {
   std::map<std::string, Entry> groups;
   std::map<std::string, std::unique_ptr<NodeLink>> links;  // some borrow a group or another link
   std::mutex mutex;  // guards both tables, for links that several threads ask for
+  std::optional<Views> views;
 
   ~Body();
   void post_lookout();
+  void keep_home();
   std::string with_broken_pair(const std::string& reason, const std::vector<int>& ranks);
   Communicator& make_group(const std::vector<int>& ranks, const std::string& name);
   NodeLink& make_link(const std::string& name, at::Device device);
@@ -155,6 +159,21 @@ void World::Body::post_lookout() {
                                       .parent = parent_to_watch(options),
                                       .hosts_store = by_rank_zero && place.rank == 0},
                                 guard.alarm);
+}
+
+// In a world that ends with its view a node trains on when another one is lost: only bad news about
+// itself ends what its ranks do together.
+void World::Body::keep_home() {
+  home = guard;
+  if (!options.view) return;
+  home.alarm = std::make_shared<Alarm>();
+  const std::vector<int>& own = topology.ranks_of(topology.node_of(rank));
+  guard.alarm->on_raise([alarm = home.alarm, own](const Failure& failure) {
+    const auto is_own = [&](int lost) { return std::find(own.begin(), own.end(), lost) != own.end(); };
+    const bool about_us = failure.kind == Failure::Kind::kConfig ||
+                          std::any_of(failure.missing.begin(), failure.missing.end(), is_own);
+    if (about_us) alarm->raise(failure);
+  });
 }
 
 // The reason, or better which of the ranks cannot reach each other, if this one finds out.
@@ -216,7 +235,10 @@ Communicator& World::Body::make_group(const std::vector<int>& ranks, const std::
       throw_failure(call, failure ? *failure : guard.lookout->ring(reason));
     }
   }
-  auto group = std::make_unique<Group>(std::move(plan), *backend_group, guard);
+  const bool at_home = std::all_of(ranks.begin(), ranks.end(), [this](int one) {
+    return topology.node_of(one) == topology.node_of(rank);
+  });
+  auto group = std::make_unique<Group>(std::move(plan), *backend_group, at_home ? home : guard);
   Entry entry{.group = group.get(), .communicator = nullptr};
   counts->follow(name, [counted = group.get()] { return counted->begun(); });
   entry.communicator = std::make_unique<Communicator>(std::move(group));
@@ -232,7 +254,7 @@ NodeLink& World::Body::make_link(const std::string& name, at::Device device) {
                          .rank = topology.local_rank_of(rank),
                          .begun = std::make_shared<std::atomic<std::int64_t>>(0)},
                 .store = std::nullopt,
-                .guard = guard,
+                .guard = home,
                 .limit = options.limit,
                 .share_memory = options.share_memory,
                 .device = device,
@@ -319,6 +341,7 @@ World World::join(const WorldOptions& options) {
                          *body->guard.alarm, *body->guard.lookout);
     body->guard.lookout->introduce(names_of(body->members));
     body->topology = topology_of(body->members, options.node_of_rank);
+    body->keep_home();
   } catch (...) {
     // The others may be waiting for this rank and do not know that it ends.
     body->backend->leak();
@@ -337,6 +360,23 @@ const std::string& World::backend() const { return body_->options.backend; }
 const Topology& World::topology() const { return body_->topology; }
 int World::node() const { return body_->topology.node_of(rank()); }
 int World::local_rank() const { return body_->topology.local_rank_of(rank()); }
+
+int World::node_id() const {
+  const std::optional<WorldView>& view = body_->options.view;
+  return view ? view->node_ids.at(static_cast<std::size_t>(node())) : node();
+}
+
+int World::rank_id() const {
+  const std::optional<WorldView>& view = body_->options.view;
+  return view ? view->rank_ids.at(static_cast<std::size_t>(rank())) : rank();
+}
+
+Views* World::views() {
+  const std::optional<WorldView>& view = body_->options.view;
+  if (!view) return nullptr;
+  if (!body_->views) body_->views.emplace(view->decisions, node_link("view"), limit());
+  return &*body_->views;
+}
 
 const std::string& World::host_of(int rank) const {
   return body_->members.at(static_cast<std::size_t>(rank)).host;
@@ -402,6 +442,7 @@ World World::next_generation(Seconds limit) && {
     next->members.push_back(body_->members.at(static_cast<std::size_t>(members[i])));
   }
   next->topology = topology_of(next->members, next->options.node_of_rank);
+  next->keep_home();
   next->door = std::move(body_->door);
   if (next->rank == 0) {
     begin_generation(*next->store, next->generation, launch_ranks_of(next->members));

@@ -37,6 +37,7 @@
 namespace daso {
 
 struct Guard;  // in operation.h
+class Views;   // in views.h
 
 // All ranks of a job, as one of them sees them: who they are, on which nodes, and how to talk to
 // them. Owned by the rank's main function and passed down; nothing about it is global.
@@ -65,6 +66,9 @@ class World {
   const Topology& topology() const;
   int node() const;        // of this rank
   int local_rank() const;  // of this rank
+  // The numbers that this node and rank were started with, in whatever view they are now.
+  int node_id() const;
+  int rank_id() const;
   const std::string& host_of(int rank) const;
 
   Communicator& everyone();
@@ -88,6 +92,9 @@ class World {
   // Waits until the device has done all that the calling thread's current stream has been given:
   // who reads a tensor of it then need not wait, for which there is no limit. On the CPU it has.
   void wait_for(at::Device device, const std::string& what);
+
+  // Of a world that was made for a view; else null. For the training thread, and views.h.
+  Views* views();
 
   // What this rank does when. All that has the world adds to it.
   Timeline& timeline();

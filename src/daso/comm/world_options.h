@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <memory>
 #include <optional>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -11,6 +13,17 @@
 // How a rank joins its world, and the backends that there are for it. Knows nothing of LibTorch, so
 // that launchers can name a world without it.
 namespace daso {
+
+class Decisions;  // in views.h
+
+// The view that a world is made for. The numbers of nodes and ranks in a world change from view to
+// view; those by which they were started do not.
+struct WorldView {
+  std::int64_t number = 0;
+  std::vector<int> node_ids;  // of each node of the world
+  std::vector<int> rank_ids;  // of each rank
+  std::shared_ptr<Decisions> decisions;
+};
 
 struct WorldOptions {
   Place place;
@@ -24,6 +37,7 @@ struct WorldOptions {
   std::vector<int> node_of_rank;   // empty: from the places' node names, or else by machines
   // Instead of the limit, for joining.
   std::optional<Seconds> join_limit;
+  std::optional<WorldView> view;  // none: a world for good
 };
 
 struct BackendStatus {

@@ -144,7 +144,7 @@ void Exchange::encode(const Role& role, const at::Tensor& parameters) {
                .anchor = anchor.data(),
                .encoded = encoded(own_, *role.slice).data(),
                .blocks = values.size() / kBlockElements,
-               .draws = draws_of(world_.node(), rows_of(*role.slice).begin),
+               .draws = draws_of(world_.node_id(), rows_of(*role.slice).begin),
                .overflow = column<std::uint32_t>(header_, kOverflow)});
   kernels.digest({.values = anchor.data(),
                   .elements = anchor.size(),

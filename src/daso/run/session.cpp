@@ -83,10 +83,10 @@ void Session::draw_anew(const StepInfo& info, int part) {
   const Settings& settings = run_.settings();
   if (settings.dropout > 0) {
     draw_dropout(run_.module(),
-                 {.seed = settings.seed, .rank = world_.rank(), .step = info.step, .part = part});
+                 {.seed = settings.seed, .rank = world_.rank_id(), .step = info.step, .part = part});
   }
   if (draws_) {
-    draws_->draw_by({settings.seed, kModuleDraws, static_cast<std::uint64_t>(world_.rank()),
+    draws_->draw_by({settings.seed, kModuleDraws, static_cast<std::uint64_t>(world_.rank_id()),
                      static_cast<std::uint64_t>(info.step), static_cast<std::uint64_t>(part)});
   }
 }
