@@ -59,4 +59,13 @@ inline constexpr Shape kOneRank{.nodes = 1, .ranks_per_node = 1};
 void add_launch_flags(CLI::App& app, LaunchFlags& flags, Shape shape);
 void add_world_flags(CLI::App& app, LaunchFlags& flags);
 
+// What happens when a node is lost.
+struct SurvivalFlags {
+  bool go_on = false;
+  Survival survival;
+};
+void add_survival_flags(CLI::App& app, SurvivalFlags& flags);
+// None: the job stops. Throws ConfigError where it is asked to go on and cannot.
+std::optional<Survival> survival_of(const SurvivalFlags& flags, const LaunchFlags& launch);
+
 }  // namespace daso::cli

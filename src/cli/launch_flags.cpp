@@ -13,6 +13,7 @@ namespace daso::cli {
 namespace {
 
 constexpr Seconds kShortestLimit{0.001};
+constexpr Seconds kShortestSilence{0.5};
 
 // HOST:PORT, in the form that Address::text() gives.
 std::string parse_rendezvous(const std::string& text) {
@@ -90,6 +91,38 @@ void add_launch_flags(CLI::App& app, LaunchFlags& flags, Shape shape) {
   add("--grace", "SECONDS", "From asking a rank to end to killing it",
       [&](const std::string& text) { flags.grace = parse_seconds("--grace", text, Seconds(0)); })
       ->default_str(fmt::format("{}", flags.grace.count()));
+}
+
+void add_survival_flags(CLI::App& app, SurvivalFlags& flags) {
+  const auto add = [&app](const char* name, const char* type, const char* meaning, auto take) {
+    return app.add_option_function<std::string>(name, take, meaning)
+        ->type_name(type)
+        ->group("Ranks");
+  };
+  add("--on-failure", "continue|stop", "When a node is lost: go on with the others, or stop",
+      [&](const std::string& text) {
+        flags.go_on = parse_choice("--on-failure", text, {"continue", "stop"}) == "continue";
+      })
+      ->default_str("stop");
+  add("--restarts", "N", "How often a lost node is started again",
+      [&](const std::string& text) {
+        flags.survival.restarts = parse_count("--restarts", text, 0);
+      })
+      ->default_str(std::to_string(flags.survival.restarts));
+  add("--silence", "SECONDS", "After which a node that says nothing is lost",
+      [&](const std::string& text) {
+        flags.survival.silence = parse_seconds("--silence", text, kShortestSilence);
+      })
+      ->default_str(fmt::format("{}", flags.survival.silence.count()));
+}
+
+std::optional<Survival> survival_of(const SurvivalFlags& flags, const LaunchFlags& launch) {
+  if (!flags.go_on) return std::nullopt;
+  require(launch.backend == "tcp",
+          "--on-failure continue needs --backend tcp: backend {} cannot make connections anew when "
+          "a node is lost",
+          launch.backend);
+  return flags.survival;
 }
 
 void add_world_flags(CLI::App& app, LaunchFlags& flags) {

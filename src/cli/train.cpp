@@ -11,6 +11,7 @@
 #include "daso/base/error.h"
 #include "daso/base/paths.h"
 #include "daso/base/text.h"
+#include "daso/comm/launcher_line.h"
 #include "daso/comm/place.h"
 #include "daso/run/interrupt.h"
 #include "daso/run/rank_device.h"
@@ -27,6 +28,7 @@ constexpr Seconds kTimeToSave{600};
 
 struct TrainCommand {
   LaunchFlags launch{.time_to_save = kTimeToSave};
+  SurvivalFlags survival;
   Settings options{.trace = StepRange{0, 200}};
   std::string config;
   bool json = false;
@@ -48,16 +50,16 @@ std::string how_to_go_on(const LaunchFlags& launch, const fs::path& out) {
   return fmt::format("the same command, with {}", again);
 }
 
-int train(World& world, TrainCommand command, Interrupt& interrupt) {
-  command.options.out = agreed_folder(world, command.options.out);
-  make_folder("--out", command.options.out);
-  const DeviceFound found = rank_device(world, command.options.device);
-  Run run(command.options, {}, found.device);
-  return daso::train(world, run,
-                     {.json = command.json,
-                      .interrupt = &interrupt,
-                      .note = found.note,
-                      .go_on = how_to_go_on(command.launch, command.options.out)});
+int train(Worlds& worlds, TrainCommand command, Interrupt& interrupt) {
+  TrainOptions options{.json = command.json, .interrupt = &interrupt};
+  return daso::train(worlds, options, [&](World& world) {
+    command.options.out = agreed_folder(world, command.options.out);
+    make_folder("--out", command.options.out);
+    const DeviceFound found = rank_device(world, command.options.device);
+    options.note = found.note;
+    options.go_on = how_to_go_on(command.launch, command.options.out);
+    return std::make_unique<Run>(command.options, Task{}, found.device);
+  });
 }
 
 bool counted_elsewhere(const LaunchFlags& launch) {
@@ -103,15 +105,26 @@ int act(CLI::App& app, TrainCommand& command, const Invocation& invocation) {
     apply_own_config(app, command);
   }
   validate(options);
-  require(options.resume || options.out.empty() || !newest_checkpoint(options.out / "checkpoints"),
+  // A rank of a run that goes on when nodes are lost may be started when there are some.
+  const bool rejoins = find(this_environment(), kLineVariable).has_value();
+  require(rejoins || options.resume || options.out.empty() ||
+              !newest_checkpoint(options.out / "checkpoints"),
           "--out {} holds a run already: give another folder, or --resume to go on with it",
           options.out.string());
   if (options.precision == Precision::kBf16) cap_instruction_sets();
   command.launch.stopped_exit = options.stopped_exit;
+  command.launch.survival = survival_of(command.survival, command.launch);
   Interrupt interrupt(rank_interrupt(options.stopped_exit));
+  std::vector<std::string> arguments = invocation.arguments;
+  if (command.launch.survival && options.out.empty() && !place_from(this_environment())) {
+    // Ranks that are started later must find it.
+    arguments.insert(arguments.end(), {"--out", fs::absolute(make_default_folder()).string()});
+  }
   return on_ranks({"train", command.launch, kSmallCluster, configuration_of(command.options)},
-                  invocation.arguments,
-                  [&](World& world) { return train(world, command, interrupt); });
+                  arguments,
+                  std::function<int(Worlds&)>([&](Worlds& worlds) {
+                    return train(worlds, command, interrupt);
+                  }));
 }
 
 }  // namespace
@@ -124,6 +137,7 @@ Command add_train(CLI::App& parent) {
   app->add_flag("--json", command->json, "Print the summary alone, as JSON");
   add_launch_flags(*app, command->launch, kSmallCluster);
   add_world_flags(*app, command->launch);
+  add_survival_flags(*app, command->survival);
   app->footer(
       "Ends with 0 when the run is finished, and with 75 when a signal (Ctrl-C, SIGTERM, SIGUSR1)\n"
       "has stopped it and it can go on with --resume. See docs/training.md.");

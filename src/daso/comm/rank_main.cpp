@@ -12,7 +12,7 @@
 #include "daso/base/process_limits.h"
 #include "daso/base/standard_streams.h"
 #include "daso/comm/message_of.h"
-#include "daso/comm/world.h"
+#include "daso/comm/worlds.h"
 
 namespace daso {
 namespace {
@@ -44,7 +44,7 @@ int report(const std::exception& error, int rank, bool echo) {
 
 }  // namespace
 
-int rank_main(const WorldOptions& options, const std::function<int(World&)>& body) {
+int rank_main(const WorldOptions& options, const std::function<int(Worlds&)>& body) {
   const int rank = options.place.rank;
   hold_standard_streams();
   set_up_process();
@@ -53,20 +53,27 @@ int rank_main(const WorldOptions& options, const std::function<int(World&)>& bod
   if (rank != 0 && options.place.one_output) ::dup2(STDERR_FILENO, STDOUT_FILENO);
   try {
     require_means(options.place.size);
-    World world = World::join(options);
+    Worlds worlds(options);
     try {
       // mpirun ends the others at once when a rank has ended with another code than 0.
-      const int code = checked_output(body(world));
-      world.leave();
+      const int code = checked_output(body(worlds));
+      worlds.current().leave();
       if (code == kExitOk) return code;
       exit_now(code);
     } catch (const std::exception& error) {
       const bool lost_peer = exit_code_of(error) == kExitPeer;
-      exit_now(report(error, rank, lost_peer || !world.abandon(message_of(error))));
+      const bool told = worlds.joined() && !lost_peer &&
+                        worlds.current().abandon(message_of(error));
+      exit_now(report(error, rank, !told && (lost_peer || worlds.joined())));
     }
   } catch (const std::exception& error) {
     exit_now(report(error, rank, exit_code_of(error) == kExitPeer));
   }
+}
+
+int rank_main(const WorldOptions& options, const std::function<int(World&)>& body) {
+  return rank_main(options, std::function<int(Worlds&)>(
+                                [&body](Worlds& worlds) { return body(worlds.next()); }));
 }
 
 int rank_main(const std::function<int(World&)>& body) {

@@ -11,6 +11,7 @@
 namespace daso {
 
 class World;
+class Worlds;
 
 // How many threads a rank has at most, as measured on ranks that train.
 inline constexpr int kThreadsOfRank = 40;
@@ -20,6 +21,9 @@ inline constexpr int kThreadsOfRank = 40;
 // broken. A closed connection is an error here and no SIGPIPE, and where the output of all ranks
 // goes to one stream that of all but rank 0 goes to standard error.
 int rank_main(const WorldOptions& options, const std::function<int(World&)>& body);
+// The same for a body that goes on in the next world when one has broken (worlds.h). It joins the
+// first one by itself.
+int rank_main(const WorldOptions& options, const std::function<int(Worlds&)>& body);
 // The same with the options' defaults, in the world that the launcher's variables tell of (daso
 // run, torchrun, mpirun, srun); without any a world of one.
 int rank_main(const std::function<int(World&)>& body);

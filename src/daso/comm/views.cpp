@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daso/comm/views.h"
 
-#include <ATen/core/Tensor.h>
-#include <ATen/ops/zeros.h>
+#include <ATen/ATen.h>
 
 #include <utility>
 
@@ -23,6 +22,13 @@ bool Views::committed(std::int64_t exchange) {
 
 bool Views::ended() {
   return told_by_first([&] { return decisions_->ended(); });
+}
+
+bool Views::all(bool own) {
+  const at::Tensor words = at::zeros({node_.size()}, at::kLong);
+  words[node_.rank()].fill_(own ? 1 : 0);
+  node_.gather(words, {.slices = node_.size(), .first = 0}, limit_);
+  return words.all().item<bool>();
 }
 
 void Views::prepared(std::int64_t exchange) {

@@ -27,6 +27,8 @@ class Decisions {
   virtual bool committed(std::int64_t exchange, Seconds limit) = 0;
   // The view has ended, as far as the launcher has said so.
   virtual bool ended() = 0;
+  // Calls `action` then, on any thread; at once if it has ended already.
+  virtual void when_ended(std::function<void()> action) = 0;
 };
 
 // The same for a node: its ranks ask together, at the same step, and get the answer that the first
@@ -39,6 +41,8 @@ class Views {
   bool start(std::int64_t exchange);
   bool committed(std::int64_t exchange);
   bool ended();
+  // Whether all ranks of the node say so.
+  bool all(bool own);
   // By any rank, from any thread; the first one's counts.
   void prepared(std::int64_t exchange);
 

@@ -331,6 +331,11 @@ World World::join(const WorldOptions& options) {
     for (int rank = 0; rank < place.size; ++rank) body->members.push_back({.launch_rank = rank});
     body->post_lookout();
     body->guard.lookout->introduce({});
+    if (options.view) {
+      options.view->decisions->when_ended([alarm = body->guard.alarm] {
+        alarm->raise({.text = "the launchers have ended this view"});
+      });
+    }
     body->members = meet(store,
                          {.place = place,
                           .backend = options.backend,
@@ -362,19 +367,18 @@ int World::node() const { return body_->topology.node_of(rank()); }
 int World::local_rank() const { return body_->topology.local_rank_of(rank()); }
 
 int World::node_id() const {
-  const std::optional<WorldView>& view = body_->options.view;
-  return view ? view->node_ids.at(static_cast<std::size_t>(node())) : node();
+  return view() ? view()->node_ids.at(static_cast<std::size_t>(node())) : node();
 }
 
 int World::rank_id() const {
-  const std::optional<WorldView>& view = body_->options.view;
-  return view ? view->rank_ids.at(static_cast<std::size_t>(rank())) : rank();
+  return view() ? view()->rank_ids.at(static_cast<std::size_t>(rank())) : rank();
 }
 
+const std::optional<WorldView>& World::view() const { return body_->options.view; }
+
 Views* World::views() {
-  const std::optional<WorldView>& view = body_->options.view;
-  if (!view) return nullptr;
-  if (!body_->views) body_->views.emplace(view->decisions, node_link("view"), limit());
+  if (!view()) return nullptr;
+  if (!body_->views) body_->views.emplace(view()->decisions, node_link("view"), limit());
   return &*body_->views;
 }
 

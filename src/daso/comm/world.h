@@ -69,6 +69,8 @@ class World {
   // The numbers that this node and rank were started with, in whatever view they are now.
   int node_id() const;
   int rank_id() const;
+  // The view that it was made for; none: a world for good.
+  const std::optional<WorldView>& view() const;
   const std::string& host_of(int rank) const;
 
   Communicator& everyone();

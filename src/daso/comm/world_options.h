@@ -20,6 +20,7 @@ class Decisions;  // in views.h
 // view; those by which they were started do not.
 struct WorldView {
   std::int64_t number = 0;
+  std::int64_t first_exchange = 0;  // that begins in it
   std::vector<int> node_ids;  // of each node of the world
   std::vector<int> rank_ids;  // of each rank
   std::shared_ptr<Decisions> decisions;

@@ -43,6 +43,7 @@ struct ChildSide {
   int input;  // -1: nothing
   int output;
   int error;
+  int line;
   int announce_to;
   int failure_to;  // takes errno if the program cannot run
 };
@@ -63,6 +64,7 @@ struct ChildSide {
   const int input = side.input >= 0 ? side.input : ::open("/dev/null", O_RDONLY | O_CLOEXEC);
   ready = ready && input >= 0 && ::dup2(input, STDIN_FILENO) >= 0 &&
           ::dup2(side.output, STDOUT_FILENO) >= 0 && ::dup2(side.error, STDERR_FILENO) >= 0;
+  if (side.line >= 0) ready = ready && ::fcntl(side.line, F_SETFD, 0) == 0;
   // What the launcher passes on reaches the program from its first moment, also where a script's &
   // has made the launcher ignore it.
   for (const int signal : kStopSignals) ::signal(signal, SIG_DFL);
@@ -141,6 +143,7 @@ ChildProcess::ChildProcess(const ProgramCall& call, const sigset_t& mask, int an
                        .input = input.read.get(),
                        .output = output.write.get(),
                        .error = error.write.get(),
+                       .line = call.line,
                        .announce_to = announce_to,
                        .failure_to = failure.write.get()};
   pid_ = call.node == nullptr ? ::fork() : fork_into(call.node->processes);

@@ -30,6 +30,7 @@ struct ProgramCall {
   Environment environment;
   const Namespaces* node = nullptr;  // to run there; none: here
   bool signals_by_input = false;     // it stands for a program elsewhere, which reads them
+  int line = -1;                     // a descriptor that stays open in it; -1: none
 };
 
 // How a process ended.

@@ -35,7 +35,7 @@ std::vector<ClusterNode> cluster_for(const LaunchOptions& options) {
 
 }  // namespace
 
-Job::Job(const LaunchOptions& options)
+Job::Job(const LaunchOptions& options, Hooks hooks)
     : options_(options),
       spots_(own_spots(options)),
       cluster_(cluster_for(options)),
@@ -52,7 +52,9 @@ Job::Job(const LaunchOptions& options)
                    .stopped_exit = options.stopped_exit,
                    .keep_survivors = options.keep_survivors,
                    .on_bad_end = [this](const RankEnd& end) { on_bad_end(end); },
-                   .on_signal = [this](int signal) { on_signal(signal); }},
+                   .on_signal = [this](int signal) { on_signal(signal); },
+                   .takes_end = std::move(hooks.takes_end),
+                   .on_turn = std::move(hooks.on_turn)},
                   signals_, {&output_, &error_}) {}
 
 const Namespaces* Job::home_of(const RankSpot& spot) const {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -24,7 +25,12 @@ std::string make_token();
 // the ranks, and what is said about them at the end.
 class Job {
  public:
-  explicit Job(const LaunchOptions& options);
+  // The hooks are a supervisor's own.
+  struct Hooks {
+    std::function<bool(const RankEnd&)> takes_end;
+    std::function<std::optional<Seconds>()> on_turn;
+  };
+  explicit Job(const LaunchOptions& options, Hooks hooks = {});
 
   const std::vector<RankSpot>& spots() const { return spots_; }
   const JobAddress& address() const { return address_; }
@@ -45,6 +51,7 @@ class Job {
   int finish(std::vector<RankEnd> ends);
   // A line of our own on standard error.
   void say(const std::string& line);
+  std::string name_of(int rank) const;
   // Another program's words on standard error.
   void quote(const std::string& text) { error_.add(text); }
 
@@ -61,7 +68,6 @@ class Job {
   void explain_failed(const RankEnd& end, int exit_code);
   void explain_lost(const RankEnd& end, int exit_code);
   void show(const LastLines& last);
-  std::string name_of(int rank) const;
 
   const LaunchOptions& options_;
   std::vector<RankSpot> spots_;

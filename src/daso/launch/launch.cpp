@@ -13,6 +13,7 @@
 #include "daso/launch/job.h"
 #include "daso/launch/launch_plan.h"
 #include "daso/launch/mpirun.h"
+#include "daso/launch/survival.h"
 
 namespace daso {
 namespace {
@@ -54,7 +55,7 @@ struct MpirunRanks {
 void on_news(Job& job, MpirunRanks& ranks, std::string_view bytes) {
   ranks.news.feed(bytes);
   if (ranks.writing.empty() || ranks.news.groups().size() < job.spots().size()) return;
-  for (const pid_t group : ranks.news.groups()) job.supervisor().process(0).adopt(group);
+  for (const pid_t group : ranks.news.groups()) job.supervisor().first_process().adopt(group);
   ranks.writing.clear();  // every rank has opened its own, so that theirs are the last
 }
 
@@ -129,6 +130,7 @@ int open_files_of(const LaunchOptions& options) {
 int launch(const LaunchOptions& options) {
   validate(options);
   require_open_files(open_files_of(options), "a launcher of these ranks");
+  if (options.survival) return launch_surviving(options);
   return options.backend == "mpi" ? launch_mpirun(options) : launch_ranks(options);
 }
 

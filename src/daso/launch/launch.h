@@ -21,9 +21,18 @@
 //                  them if we are killed (guardian)
 //   child_process, supervisor   start processes, and wait for their output and their ends
 //   mpirun         the same through Open MPI's mpirun
+//   survival       the same for a job that goes on when nodes are lost: view_keeper takes part in
+//                  the decisions about views, node_lives says when a node is started again
 //   hosts          one launcher on each of several machines, by ssh
 //   exit_rule      from the ends of the ranks to the end of the job
 namespace daso {
+
+// How a job goes on when nodes are lost (docs/membership.md).
+struct Survival {
+  int restarts = 10;   // of each node
+  Seconds silence{5};  // after which a node that says nothing is lost
+  bool operator==(const Survival&) const = default;
+};
 
 // What to start and where. See docs/cluster.md for several machines.
 struct LaunchOptions {
@@ -40,6 +49,7 @@ struct LaunchOptions {
   Seconds time_to_save{0};           // instead, if longer, after a signal that came to us
   int stopped_exit = kExitStopped;   // of a rank that was stopped and can go on
   bool keep_survivors = false;       // a lost rank does not end the others
+  std::optional<Survival> survival;  // none: a lost rank ends the job
   std::vector<std::string> command;  // program and arguments
   // Instead of the limit, until it has found node 0's launcher.
   std::optional<Seconds> join_limit;

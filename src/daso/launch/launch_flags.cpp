@@ -99,6 +99,7 @@ LaunchOptions launch_options(const LaunchFlags& flags, Shape shape) {
   options.time_to_save = flags.time_to_save;
   options.stopped_exit = flags.stopped_exit;
   options.keep_survivors = flags.keep_survivors;
+  options.survival = flags.survival;
   return options;
 }
 

@@ -40,6 +40,7 @@ struct LaunchFlags {
   bool check_collectives = false;
   bool no_shared_memory = false;
   bool keep_survivors = false;
+  std::optional<Survival> survival;
 
   // Has the user said anything about the world's size?
   bool sized() const {

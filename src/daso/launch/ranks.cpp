@@ -38,29 +38,49 @@ int start_ranks(LaunchOptions options, const std::vector<std::string>& arguments
   return launch(options);
 }
 
-int on_ranks(const RankJob& job, const std::vector<std::string>& arguments,
-             const std::function<int(World&)>& body) {
+namespace {
+
+// The exit code of the ranks, where this process is to start them; none: it is one itself, and joins
+// with these options.
+std::optional<int> started(const RankJob& job, const std::vector<std::string>& arguments,
+                           WorldOptions& options) {
   const std::optional<Place> place = place_from(this_environment());
   if (!place && starts_hosts(job.flags)) {
     return launch_on_hosts(job.flags, job.shape, arguments);
   }
   if (!place) {
-    LaunchOptions options = launch_options(job.flags, job.shape);
-    const std::vector<int>& ranks = options.ranks_per_node;
-    const bool alone = ranks.size() == 1 && ranks.front() == 1 && options.cluster.empty() &&
+    LaunchOptions launched = launch_options(job.flags, job.shape);
+    const std::vector<int>& ranks = launched.ranks_per_node;
+    const bool alone = ranks.size() == 1 && ranks.front() == 1 && launched.cluster.empty() &&
                        job.flags.hosts.empty();
     if (!alone) {
-      options.columns = terminal_columns();
-      return start_ranks(std::move(options), arguments);
+      launched.columns = terminal_columns();
+      return start_ranks(std::move(launched), arguments);
     }
     // What is refused where ranks are started makes no sense here either.
-    options.command = {own_program().string()};
-    validate(options);
-    if (!options.interface.empty()) address_of_device(options.interface);
+    launched.command = {own_program().string()};
+    validate(launched);
+    if (!launched.interface.empty()) address_of_device(launched.interface);
   }
-  WorldOptions options = world_options(job.flags, place.value_or(Place{}));
+  options = world_options(job.flags, place.value_or(Place{}));
   options.configuration = text_of(job);
-  return rank_main(options, body);
+  return std::nullopt;
+}
+
+}  // namespace
+
+int on_ranks(const RankJob& job, const std::vector<std::string>& arguments,
+             const std::function<int(World&)>& body) {
+  WorldOptions options;
+  const std::optional<int> code = started(job, arguments, options);
+  return code ? *code : rank_main(options, body);
+}
+
+int on_ranks(const RankJob& job, const std::vector<std::string>& arguments,
+             const std::function<int(Worlds&)>& body) {
+  WorldOptions options;
+  const std::optional<int> code = started(job, arguments, options);
+  return code ? *code : rank_main(options, body);
 }
 
 }  // namespace daso

@@ -28,6 +28,10 @@ struct RankJob {
 int on_ranks(const RankJob& job, const std::vector<std::string>& arguments,
              const std::function<int(World&)>& body);
 
+// The same for a body that goes on when nodes are lost (comm/worlds.h).
+int on_ranks(const RankJob& job, const std::vector<std::string>& arguments,
+             const std::function<int(Worlds&)>& body);
+
 // Starts ranks that are processes of this program with these arguments, waits for them
 // and returns the job's exit code.
 int start_ranks(LaunchOptions options, const std::vector<std::string>& arguments);

@@ -22,18 +22,13 @@ constexpr Seconds kTimeForThemselves{3};
 constexpr Seconds kTimeForLastWords{1};  // for output after all processes have ended
 constexpr Seconds kLongestTurn{60};
 
-bool has_ended(const std::vector<RankEnd>& ends, int rank) {
-  return std::any_of(ends.begin(), ends.end(),
-                     [&](const RankEnd& end) { return end.rank == rank; });
-}
-
 }  // namespace
 
 Supervisor::Supervisor(SupervisorOptions options, SignalInbox& signals, std::vector<Sink*> sinks)
     : options_(std::move(options)), signals_(signals), sinks_(std::move(sinks)) {}
 
 void Supervisor::add_process(int rank, ChildProcess process) {
-  processes_.push_back({rank, std::move(process)});
+  processes_.push_back({.rank = rank, .child = std::move(process)});
 }
 
 void Supervisor::add_stream(FileDescriptor stream, std::function<void(std::string_view)> on_bytes,
@@ -43,6 +38,7 @@ void Supervisor::add_stream(FileDescriptor stream, std::function<void(std::strin
 
 void Supervisor::run() {
   look_at_processes();  // one may have ended before we listened
+  if (options_.on_turn) more_to_come_ = options_.on_turn().has_value();
   while (!all_ended()) turn(kLongestTurn);
   next_.reset();
   // A process that left its group may hold a pipe open for good; a slow reader is not to blame.
@@ -73,6 +69,9 @@ bool Supervisor::turn(Seconds at_most) {
     polled.push_back({streams_[i].descriptor.get(), POLLIN, 0});
   }
   if (next_) at_most = std::min(at_most, next_->left());
+  const std::optional<Seconds> due = options_.on_turn ? options_.on_turn() : std::nullopt;
+  more_to_come_ = due.has_value();
+  if (due) at_most = std::min(at_most, *due);
   const auto wait = static_cast<int>(whole_milliseconds(at_most).count());
   if (::poll(polled.data(), polled.size(), wait) < 0) return false;  // interrupted: another turn
 
@@ -97,7 +96,16 @@ bool Supervisor::turn(Seconds at_most) {
   return told_to_end;
 }
 
-bool Supervisor::all_ended() { return ends_.size() == processes_.size(); }
+bool Supervisor::all_ended() const {
+  return !more_to_come_ &&
+         std::all_of(processes_.begin(), processes_.end(), [](const auto& one) { return one.ended; });
+}
+
+void Supervisor::kill_process(int rank) {
+  for (Process& process : processes_) {
+    if (process.rank == rank && !process.ended) process.child.send(SIGKILL);
+  }
+}
 
 bool Supervisor::sinks_wait() const {
   return std::any_of(sinks_.begin(), sinks_.end(),
@@ -106,10 +114,15 @@ bool Supervisor::sinks_wait() const {
 
 void Supervisor::look_at_processes() {
   for (Process& process : processes_) {
-    if (has_ended(ends_, process.rank)) continue;
+    if (process.ended) continue;
     const std::optional<ProcessEnd>& end = process.child.look();
-    if (end) on_end({process.rank, end->code, end->signal, process.asked});
+    if (!end) continue;
+    process.ended = true;
+    const RankEnd how{process.rank, end->code, end->signal, process.asked};
+    process.forgotten = options_.takes_end && options_.takes_end(how);
+    if (!process.forgotten) on_end(how);
   }
+  std::erase_if(processes_, [](const Process& process) { return process.forgotten; });
 }
 
 JobRule Supervisor::rule() const {
@@ -182,7 +195,7 @@ void Supervisor::on_clock() {
 
 void Supervisor::tell(int signal, bool asked) {
   for (Process& process : processes_) {
-    if (has_ended(ends_, process.rank)) continue;
+    if (process.ended) continue;
     process.asked = process.asked || asked;
     process.child.send(signal);
   }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <list>
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -24,6 +25,11 @@ struct SupervisorOptions {
   std::function<void(const RankEnd&)> on_bad_end;
   // Called at the first signal to end, when it has been passed on.
   std::function<void(int signal)> on_signal;
+  // Called when any process has ended. True: it does not count, and is forgotten.
+  std::function<bool(const RankEnd&)> takes_end;
+  // Called in every turn, for what is due by another clock; says when to call again. While it does
+  // the job is not over.
+  std::function<std::optional<Seconds>()> on_turn;
 };
 
 // Looks after running processes until all have ended: one loop over signals, ends, output and the
@@ -35,7 +41,9 @@ class Supervisor {
   void add_process(int rank, ChildProcess process);
   void add_stream(FileDescriptor stream, std::function<void(std::string_view)> on_bytes,
                   std::function<void()> on_end);
-  ChildProcess& process(std::size_t index) { return processes_[index].child; }
+  ChildProcess& first_process() { return processes_.front().child; }
+  // At once, whatever it does.
+  void kill_process(int rank);
 
   // Returns when all processes have ended and all they printed is in the sinks.
   void run();
@@ -53,6 +61,8 @@ class Supervisor {
     int rank;
     ChildProcess child;
     bool asked = false;
+    bool ended = false;
+    bool forgotten = false;
   };
   struct Stream {
     FileDescriptor descriptor;
@@ -61,7 +71,7 @@ class Supervisor {
   };
   enum class Stage { kRunning, kOneFailed, kAsked, kKilled };
 
-  bool all_ended();
+  bool all_ended() const;
   bool sinks_wait() const;
   void look_at_processes();
   void on_end(const RankEnd& end);
@@ -74,11 +84,12 @@ class Supervisor {
   SupervisorOptions options_;
   SignalInbox& signals_;
   std::vector<Sink*> sinks_;
-  std::vector<Process> processes_;
+  std::list<Process> processes_;
   std::vector<Stream> streams_;
   std::vector<RankEnd> ends_;
   Stage stage_ = Stage::kRunning;
   std::optional<Deadline> next_;  // when the stage is over
+  bool more_to_come_ = false;     // on_turn says so
   std::optional<int> passed_on_;
   Clock::time_point passed_on_at_;
 };

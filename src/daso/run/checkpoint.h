@@ -32,6 +32,7 @@ struct RunState {
   std::string strategy;      // empty: an older checkpoint does not say
   std::vector<int> nodes;    // ranks of each node of the world that it is of
   int rank = 0;              // in that world, whose own it holds
+  bool equal = false;        // all nodes have the same at this place; not written down
   State common;              // equal on the ranks of a node
   State own;
 };

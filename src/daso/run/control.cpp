@@ -3,12 +3,31 @@
 
 #include <utility>
 
+#include "daso/base/error.h"
+#include "daso/comm/views.h"
+
 namespace daso {
-Control::Control(World& world) : times_(world, "control") {}
+
+Control::Control(World& world) : views_(world.views()), times_(world, "control") {}
 
 Agreed Control::after_step(std::int64_t step, Request own, StepSeconds seconds) {
   times_.add(step, seconds);
-  if (!times_.due(step)) return {};
+  if (broken_ || !times_.due(step)) return {};
+  if (views_ == nullptr) return agree(step, own);
+  Agreed agreed;
+  bool heard = true;
+  try {
+    agreed = agree(step, own);
+  } catch (const PeerError&) {
+    heard = false;
+  }
+  // Nodes are lost, and this one trains on until its next exchange. What only some of its ranks have
+  // heard does not count.
+  broken_ = !views_->all(heard);
+  return broken_ ? Agreed{} : agreed;
+}
+
+Agreed Control::agree(std::int64_t step, Request own) {
   Agreed agreed;
   if (std::optional<Heard> heard = times_.collect()) {
     agreed = {static_cast<Request>(heard->largest_word), heard->late, std::move(heard->worked)};

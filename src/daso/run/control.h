@@ -39,7 +39,11 @@ class Control {
   Agreed after_step(std::int64_t step, Request own, StepSeconds seconds);
 
  private:
+  Agreed agree(std::int64_t step, Request own);
+
+  Views* const views_;
   StepTimes times_;
+  bool broken_ = false;  // nodes of this view are lost
 };
 
 }  // namespace daso

@@ -43,6 +43,8 @@ StepInfo Course::begin_step() {
   span_.emplace(world_.timeline(), Track::kTraining, "step", info_.step);
   device_span_.emplace(world_.timeline(), *lane_, DeviceSpan::Of::kCaller, "compute a step",
                        info_.step);
+  // A step that a lost node breaks off is computed again, and forward has changed these.
+  if (world_.view()) buffers_before_ = run_.model().buffers().clone();
   return info_;
 }
 
@@ -91,15 +93,30 @@ bool Course::update() {
 }
 
 void Course::end_step() {
-  run_.tally().add(strategy_->after_step(info_));
+  try {
+    run_.tally().add(strategy_->after_step(info_));
+  } catch (const PeerError&) {
+    if (!world_.view()) throw;
+    view_over_ = true;  // the step itself is done
+  }
   device_span_.reset();
   record_.end_step();
   run_.tally().loss.add(loss_);
   run_.move_to({.epoch = info_.epoch, .batch = info_.batch + 1, .step = info_.step + 1});
+  view_over_ = view_over_ || strategy_->view_ended();
+  buffers_before_.reset();
+  const std::optional<Phase> phase = strategy_->status().phase;
+  equal_ = !phase || is_blocking(*phase);
+}
+
+void Course::go_on_at_end() {
+  info_ = info_at(run_.place().epoch, plan_.batches - 1);
+  // Where nodes have agreed, on these as well.
+  if (equal_) strategy_->average_buffers();
 }
 
 bool Course::after_step(const OnProgress& on_progress) {
-  if (epoch_is_done()) return false;
+  if (epoch_is_done() || view_over_) return false;
   if (world_.rank() == 0) on_progress(record_.progress(info_, plan_));
   if (checkpoint_due()) checkpoint();
   return !stopping_;
@@ -171,6 +188,8 @@ void Course::close_epoch(const OnProgress& on_progress) {
     on_progress(now);
   }
   if (checkpoint_due()) checkpoint();
+  // Whoever came or went meanwhile has a share of the next epoch, or none.
+  if (world_.view() && run_.deal().rank_ids != world_.view()->rank_ids) view_over_ = true;
 }
 
 // Steps and epochs are counted; minutes and signals are agreed on, since every rank has its own.
@@ -240,8 +259,17 @@ Summary Course::finish() {
 }
 
 void Course::leave() {
-  checkpoints_.settle();
-  run_.leave(state());
+  try {
+    checkpoints_.settle();
+  } catch (const PeerError&) {
+    if (!world_.view()) throw;  // a checkpoint that a lost node has part in is none
+  }
+  if (buffers_before_.defined()) run_.model().buffers().copy_(buffers_before_);
+  RunState left = state();
+  const bool agreed = left.place.batch == 0 || (left.place.batch == plan_.batches &&
+                                                !left.own.contains("strategy.cycle.put_off"));
+  left.equal = traits_of(run_.settings().strategy).equal_after_epoch && (equal_ || agreed);
+  run_.leave(std::move(left));
 }
 
 }  // namespace daso

@@ -16,6 +16,7 @@
 #include "daso/run/loss.h"
 #include "daso/run/run.h"
 #include "daso/run/session_record.h"
+#include "daso/run/takeover.h"
 #include "daso/strategy/strategy.h"
 #include "daso/tensor/device_span.h"
 #include "daso/tensor/lane.h"
@@ -68,7 +69,9 @@ class Course {
   Settings settings() const;  // with everything given that counts
   Communicator& team() { return team_; }
   bool has_saved() const { return has_saved_; }  // it has begun to write a checkpoint
-  bool over() const { return run_.finished() || stopping_; }
+  bool over() const { return run_.finished() || stopping_ || view_over_; }
+  // This course is: the run goes on in the next one, in another view or with examples dealt anew.
+  bool view_over() const { return view_over_; }
   bool stopping() const { return stopping_; }                    // a signal has said so
   std::optional<RunPlace> resumed() const { return resumed_; }   // where it went on; none: it began
   const std::string& begun_with() const { return begun_with_; }  // what --init gave, on rank 0
@@ -93,6 +96,8 @@ class Course {
   // False: the step is skipped, since gradients were not finite (fp16).
   bool update();
   void end_step();
+  // Instead of steps, where only the end of the epoch is left to do.
+  void go_on_at_end();
   // Tells of the step and does what else is due after it. False: the epoch has no step left, or a
   // signal says stop.
   bool after_step(const OnProgress& on_progress);
@@ -121,6 +126,8 @@ class Course {
   void share_batch_norm();
   void begin_with(const std::filesystem::path& file);
   void go_on(const Resumption& from);
+  void take_up();
+  void adopt(const RunState& state);
 
   StepInfo info_at(int epoch, std::int64_t batch) const;
   void agree_on_scale();
@@ -134,6 +141,7 @@ class Course {
   Run& run_;
   const LearningRateOptions rate_;
   const RunPlan plan_;
+  const Takeover takeover_;  // from the view before
   const std::unique_ptr<Strategy> strategy_;
   Communicator& team_;  // the ranks that train one model together: they are evaluated together
   Control control_;
@@ -154,6 +162,9 @@ class Course {
   RunPlace saved_;          // that of the newest checkpoint; a run's beginning needs none
   bool has_saved_ = false;  // a checkpoint, or has begun to
   bool stopping_ = false;
+  bool view_over_ = false;
+  bool equal_ = true;          // all nodes were, after the last step
+  at::Tensor buffers_before_;  // the step that was begun and is not done; in a world for a view
   Clock::time_point last_checkpoint_ = Clock::now();
 };
 

@@ -35,11 +35,19 @@ Run& require_free(Run& run) {
 }
 
 int model_ranks(const World& world, const Run& run) {
-  return ranks_of_a_model(run.settings(), world.topology());
+  const int now = ranks_of_a_model(run.settings(), world.topology());
+  const bool all = now == world.size();
+  return all && !run.deal().empty() ? run.deal().ranks() : now;
 }
 
-StrategyOptions options_of(const Run& run, const RunPlan& plan, int nodes) {
+// What depends on the number of nodes stays as it is until the epoch ends.
+int nodes_of(const World& world, const Run& run) {
+  return run.deal().empty() ? world.topology().nodes() : run.deal().nodes;
+}
+
+StrategyOptions options_of(const Run& run, const RunPlan& plan, int nodes, bool begins) {
   StrategyOptions options = strategy_options(run.settings(), plan, nodes);
+  options.spread = begins;
   const Task& task = run.task();
   if (task.scales_loss) options.finite_gradients = false;
   if (!task.schedule.empty()) {
@@ -58,8 +66,9 @@ Course::Course(World& world, Run& run, std::int64_t batches)
       run_(require_free(run)),
       rate_(rate_options(run.settings(), model_ranks(world, run), batches)),
       plan_(run_plan_of(run.settings(), model_ranks(world, run), batches)),
+      takeover_(takeover_in(world, run)),
       strategy_(make_strategy(world, run.model(), run.optimizer(),
-                              options_of(run, plan_, world.topology().nodes()))),
+                              options_of(run, plan_, nodes_of(world, run), !takeover_.any))),
       team_(team_of(world, run.settings().strategy)),
       control_(world),
       checkpoints_(world, run.settings().out / "checkpoints", run.settings().keep),
@@ -70,18 +79,53 @@ Course::Course(World& world, Run& run, std::int64_t batches)
                     world.wait_until(holds, "computing a step");
                   }) {
   const Settings& settings = run.settings();
-  const std::optional<Resumption> resumption = find_resumption(world, run);
+  const std::optional<Resumption> resumption =
+      takeover_.any ? std::nullopt : find_resumption(world, run);
   if (settings.sync_batchnorm) share_batch_norm();
-  if (resumption) {
+  if (takeover_.any) {
+    take_up();
+  } else if (resumption) {
     go_on(*resumption);
   } else if (!settings.init.empty()) {
     begin_with(settings.init);
   }
+  if (world.view()) strategy_->enter_view(world.view()->first_exchange);
   run.enter();
 }
 
 Course::~Course() {
   if (run_.settings().sync_batchnorm) share_statistics(run_.module(), {});
+}
+
+// In the view that follows: what is this rank's own is still there.
+void Course::take_up() {
+  if (!takeover_.needy) adopt(*run_.left());
+  if (!takeover_.any_needy) return;
+  RunState gift;
+  if (world_.topology().node_of(takeover_.donor) == world_.node()) {
+    const State strategy = strategy_->state_for_joiner();
+    gift = run_.state();
+    add_section(gift.own, "strategy.", strategy);
+  }
+  gift = spread_from(world_, takeover_.donor, gift);
+  if (!takeover_.needy) return;
+  adopt(gift);
+  equal_ = takeover_.donor_equal;
+  // Where nodes differ the joiner begins with what they have in common.
+  const auto anchor = gift.own.find("strategy.exchange.anchor");
+  if (equal_ || anchor == gift.own.end()) return;
+  const at::NoGradGuard no_grad;
+  run_.model().parameters().copy_(anchor->second.flatten());
+}
+
+void Course::adopt(const RunState& state) {
+  run_.load(state);
+  strategy_->load_state(section(state.own, "strategy."));
+  RunPlace place = state.place;
+  place.step = place.epoch * plan_.batches + place.batch;
+  run_.move_to(place);
+  equal_ = state.equal;
+  resumed_ = place;
 }
 
 Settings Course::settings() const { return resolved(run_.settings(), plan_, world_.topology()); }

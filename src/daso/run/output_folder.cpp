@@ -11,11 +11,9 @@
 #include "daso/comm/gather_text.h"
 
 namespace daso {
-namespace {
 
 namespace fs = std::filesystem;
 
-// runs/2026-11-15-101530, and for further runs of the same second runs/2026-11-15-101530-2, -3 ...
 fs::path make_default_folder() {
   const std::time_t now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
   std::tm local{};
@@ -30,8 +28,6 @@ fs::path make_default_folder() {
   }
   return folder;
 }
-
-}  // namespace
 
 std::filesystem::path agreed_folder(World& world, const std::filesystem::path& asked) {
   const bool choose = asked.empty() && world.rank() == 0;

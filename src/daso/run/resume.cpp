@@ -6,12 +6,12 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <sstream>
 #include <tuple>
 
 #include "daso/base/error.h"
 #include "daso/base/text.h"
 #include "daso/comm/gather_text.h"
+#include "daso/run/spread.h"
 
 namespace daso {
 namespace {
@@ -85,34 +85,6 @@ std::string text_of(const RunPlace& place, const std::vector<int>& nodes, int ra
                      rank);
 }
 
-// Rank 0's state, on all ranks. It travels as bytes, whatever the types.
-State spread(World& world, const State& of_first) {
-  std::string list;  // type, shape, name
-  if (world.rank() == 0) {
-    for (const auto& [name, tensor] : of_first) {
-      list += fmt::format("{} {} {} {}\n", static_cast<int>(tensor.scalar_type()), tensor.dim(),
-                          fmt::join(tensor.sizes(), " "), name);
-    }
-  }
-  std::istringstream lines(gather_text(world.everyone(), list, world.limit()).front());
-  State state;
-  int type = 0;
-  std::size_t dimensions = 0;
-  while (lines >> type >> dimensions) {
-    std::vector<std::int64_t> sizes(dimensions);
-    for (std::int64_t& size : sizes) lines >> size;
-    std::string name;
-    lines >> name;
-    at::Tensor tensor = at::empty(sizes, static_cast<at::ScalarType>(type));
-    if (world.rank() == 0) tensor.copy_(of_first.at(name));
-    if (tensor.numel() > 0) {
-      world.everyone().broadcast(tensor.flatten().view(at::kChar), 0).wait(world.limit());
-    }
-    state[name] = tensor;
-  }
-  return state;
-}
-
 // What rank 0 has left, for ranks that are others, or stand elsewhere, than those that left it.
 RunState left_by_first(World& world, const std::optional<RunState>& own) {
   RunState state;
@@ -126,15 +98,15 @@ RunState left_by_first(World& world, const std::optional<RunState>& own) {
         {"nodes",
          at::tensor(std::vector<std::int64_t>(state.nodes.begin(), state.nodes.end()), at::kLong)}};
   }
-  numbers = spread(world, numbers);
+  numbers = spread(world, 0, numbers);
   state.place.epoch = static_cast<int>(integer_in(numbers, "epoch"));
   state.place.batch = integer_in(numbers, "batch");
   state.batches = integer_in(numbers, "batches");
   const at::Tensor nodes = tensor_in(numbers, "nodes");
   const auto* first = nodes.const_data_ptr<std::int64_t>();
   state.nodes.assign(first, first + nodes.numel());
-  state.common = spread(world, state.common);
-  state.own = spread(world, state.own);
+  state.common = spread(world, 0, state.common);
+  state.own = spread(world, 0, state.own);
   return state;
 }
 

@@ -44,6 +44,17 @@ namespace daso {
 
 class Network;  // in network.h
 
+// How the examples of an epoch are dealt: a share for each of these ranks, by the numbers that they
+// were started with (World::rank_id()). It stays as it is until the epoch ends, whoever is lost.
+struct Deal {
+  std::vector<int> rank_ids;
+  int nodes = 0;  // that they stood on
+
+  bool empty() const { return rank_ids.empty(); }
+  int ranks() const { return static_cast<int>(rank_ids.size()); }
+  bool operator==(const Deal&) const = default;
+};
+
 // How a session uses it: what a Run has is lent out, and the session changes it step by step.
 class Run {
  public:
@@ -82,6 +93,9 @@ class Run {
            (settings_.max_steps && place_.step >= *settings_.max_steps);
   }
 
+  const Deal& deal() const { return deal_; }
+  void deal(Deal deal) { deal_ = std::move(deal); }
+
   // What a checkpoint keeps of it, in copies; the session adds what is its own. load() is the way
   // back, but for the place; it throws ConfigError where the tensors are those of another run.
   RunState state() const;
@@ -106,6 +120,7 @@ class Run {
   std::optional<LossScaler> scaler_;
   Tally tally_;
   RunPlace place_;
+  Deal deal_;
   bool in_session_ = false;
   std::optional<RunState> left_;  // by the last session; none: there was none, or one has it
 };

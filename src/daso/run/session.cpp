@@ -51,13 +51,17 @@ bool Session::train_epoch(const OnProgress& on_progress, InterruptedBy interrupt
 void Session::train_batches(const OnProgress& on_progress) {
   const RunPlace& place = run_.place();
   run_.network().train();
-  loader_.start(place.epoch, place.batch);
-  feed_.start(loader_, course_.plan().batches - place.batch);
-  do {
-    const StepInfo info = course_.begin_step();
-    train_batch(next_batch(info), info);
-  } while (course_.after_step(on_progress));
-  if (!course_.epoch_is_done()) return;
+  if (place.batch == course_.plan().batches) {
+    course_.go_on_at_end();
+  } else {
+    loader_.start(place.epoch, place.batch);
+    feed_.start(loader_, course_.plan().batches - place.batch);
+    do {
+      const StepInfo info = course_.begin_step();
+      train_batch(next_batch(info), info);
+    } while (course_.after_step(on_progress));
+  }
+  if (course_.view_over() || !course_.epoch_is_done()) return;
   course_.end_epoch();
   course_.evaluate([this] { return score(); });
   course_.close_epoch(on_progress);

@@ -45,6 +45,8 @@ class Session {
 
   // Leaves the run to the next session, with all that it needs; this one is then over.
   void leave();
+  // It is, before the run: another view has begun, or examples are to be dealt anew.
+  bool view_over() const { return course_.view_over(); }
 
   const Course& course() const { return course_; }
   const FlatModel& model() const { return run_.model(); }

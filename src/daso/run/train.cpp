@@ -5,14 +5,22 @@
 
 #include <optional>
 
+#include "daso/base/error.h"
+#include "daso/comm/operation.h"
+#include "daso/comm/worlds.h"
 #include "daso/run/interrupt.h"
 #include "daso/run/session.h"
+#include "daso/run/takeover.h"
 #include "daso/run/train_output.h"
 
 namespace daso {
 
-int train(World& world, Run& run, const TrainOptions& options) {
-  prepare_output(world, run);
+namespace {
+
+// Trains in one world, to the run's end or to the world's (none).
+std::optional<int> train_in(World& world, Run& run, const TrainOptions& options,
+                            Interrupt& interrupt) {
+  if (!takeover_in(world, run).any) prepare_output(world, run);
   Session session(world, run);
   std::optional<TrainOutput> output;  // rank 0's
   if (world.rank() == 0) {
@@ -20,18 +28,57 @@ int train(World& world, Run& run, const TrainOptions& options) {
         world, session.course(),
         OutputOptions{.lines = !options.json, .note = options.note, .go_on = options.go_on});
   }
+  interrupt.begin();
+  try {
+    const auto tell = [&](const Progress& now) { (*output)(now); };
+    while (session.train_epoch(tell, [&] { return interrupt.signal(); })) {
+    }
+    if (!session.view_over()) {
+      const Summary summary = session.finish();
+      if (output) {
+        output->end(summary);
+        if (options.json) fmt::print("{}", text_of(summary));
+      }
+      interrupt.over();
+      return summary.exit;
+    }
+  } catch (const PeerError&) {
+    if (!world.view()) throw;
+  }
+  session.leave();
+  return std::nullopt;
+}
+
+}  // namespace
+
+int train(World& world, Run& run, const TrainOptions& options) {
   std::optional<Interrupt> own_interrupt;
   if (options.interrupt == nullptr) own_interrupt.emplace();
-  Interrupt& interrupt = own_interrupt ? *own_interrupt : *options.interrupt;
-  interrupt.begin();
-  const Summary summary = session.train([&](const Progress& now) { (*output)(now); },
-                                        [&] { return interrupt.signal(); });
-  if (output) {
-    output->end(summary);
-    if (options.json) fmt::print("{}", text_of(summary));
+  return *train_in(world, run, options, own_interrupt ? *own_interrupt : *options.interrupt);
+}
+
+int train(Worlds& worlds, const TrainOptions& options, const MakeRun& make) {
+  if (!worlds.survives()) {
+    World& world = worlds.next();
+    const std::unique_ptr<Run> run = make(world);
+    return train(world, *run, options);
   }
-  interrupt.over();
-  return summary.exit;
+  // By itself, so that nobody waits for the data of one who comes later.
+  World alone = World::alone();
+  const std::unique_ptr<Run> run = make(alone);
+  DASO_ASSERT(options.interrupt != nullptr);
+  for (;;) {
+    World& world = worlds.next();
+    try {
+      // On the same world as long as it holds: examples may be dealt anew.
+      for (std::optional<int> code; !world.guard().alarm->raised();) {
+        code = train_in(world, *run, options, *options.interrupt);
+        if (code) return *code;
+      }
+    } catch (const PeerError&) {
+      // While the session was made: what the one before has left is still there.
+    }
+  }
 }
 
 }  // namespace daso

@@ -21,6 +21,7 @@
 namespace daso {
 
 class Interrupt;  // in interrupt.h
+class Worlds;     // in worlds.h
 
 struct TrainOptions {
   bool json = false;  // print the summary alone, as JSON
@@ -35,6 +36,11 @@ struct TrainOptions {
 // files in settings.out. Throws ConfigError for what does not fit, also where a run that is not to
 // be resumed would overwrite another one.
 int train(World& world, Run& run, const TrainOptions& options = {});
+
+// The same in one world after the other, where nodes may be lost (comm/worlds.h). `make` is called
+// in the first world that this process belongs to. The options are borrowed, and read after it.
+using MakeRun = std::function<std::unique_ptr<Run>(World& world)>;
+int train(Worlds& worlds, const TrainOptions& options, const MakeRun& make);
 
 // The settings with what the command line says: the flags of docs/settings.md, and nothing else.
 // Throws ConfigError.

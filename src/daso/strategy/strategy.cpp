@@ -106,7 +106,7 @@ std::unique_ptr<Strategy> make_strategy(World& world, FlatModel& model, Optimize
   const StrategyEntry entry = entry_of(options);
   validate(options);
   warn(world, optimizer, options);
-  if (entry.traits.ties != Reach::kRank) spread_model(world, model);
+  if (options.spread && entry.traits.ties != Reach::kRank) spread_model(world, model);
   return entry.make({world, model, optimizer, options});
 }
 

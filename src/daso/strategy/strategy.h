@@ -57,6 +57,7 @@ struct StrategyOptions {
   ExchangeOptions exchange;                // daso; local uses its kind
   std::int64_t bucket_elements = 1 << 18;  // of gradients that travel together; --bucket-mb
   bool finite_gradients = true;            // false: others are averaged too, as LossScaler needs
+  bool spread = true;                      // rank 0's parameters are everybody's at the beginning
   std::optional<StrategyEntry> own = {};   // a strategy that is not in the table, in place of name
 };
 

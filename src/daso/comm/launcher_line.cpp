@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daso/comm/launcher_line.h"
+
+#include <fcntl.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "daso/base/error.h"
+#include "daso/base/text.h"
+#include "daso/base/thread_name.h"
+
+namespace daso {
+namespace {
+
+using nlohmann::json;
+
+constexpr Seconds kForAnswer{30};  // from a launcher that need not wait for anybody
+
+}  // namespace
+
+std::string text_of(const NextView& view) {
+  json nodes = json::array();
+  for (const NextView::Node& node : view.nodes) {
+    nodes.push_back({{"id", node.id}, {"ranks", node.ranks}, {"first_rank", node.first_rank}});
+  }
+  return json{{"number", view.number},
+              {"first_exchange", view.first_exchange},
+              {"nodes", nodes},
+              {"joined", view.joined},
+              {"store", view.store.text()}}
+      .dump();
+}
+
+NextView view_in(const std::string& text) {
+  const json fields = json::parse(text);
+  NextView view{.number = fields.at("number"),
+                .first_exchange = fields.at("first_exchange"),
+                .joined = fields.at("joined"),
+                .store = parse_address(fields.at("store"))};
+  for (const json& node : fields.at("nodes")) {
+    view.nodes.push_back({node.at("id"), node.at("ranks"), node.at("first_rank")});
+  }
+  return view;
+}
+
+WorldOptions options_in(const NextView& view, WorldOptions options, int rank_id,
+                        std::shared_ptr<Decisions> decisions) {
+  WorldView world{.number = view.number,
+                  .first_exchange = view.first_exchange,
+                  .decisions = std::move(decisions)};
+  Place& place = options.place;
+  options.node_of_rank.clear();
+  place.rank = -1;
+  for (const NextView::Node& node : view.nodes) {
+    world.node_ids.push_back(node.id);
+    for (int local = 0; local < node.ranks; ++local) {
+      const int id = node.first_rank + local;
+      if (id == rank_id) place.rank = static_cast<int>(world.rank_ids.size());
+      world.rank_ids.push_back(id);
+      options.node_of_rank.push_back(node.id);
+    }
+  }
+  require(place.rank >= 0, "view {} has no place for rank {}", view.number, rank_id);
+  place.size = static_cast<int>(world.rank_ids.size());
+  place.rendezvous = view.store;
+  place.store_prefix = fmt::format("view{}", view.number);
+  options.view = std::move(world);
+  return options;
+}
+
+std::shared_ptr<LauncherLine> LauncherLine::find(const Environment& environment) {
+  const std::optional<std::string> number = daso::find(environment, kLineVariable);
+  if (!number) return nullptr;
+  const int descriptor = std::stoi(*number);
+  ::fcntl(descriptor, F_SETFD, FD_CLOEXEC);  // what this process starts has no part in it
+  return std::make_shared<LauncherLine>(FileDescriptor(descriptor));
+}
+
+LauncherLine::LauncherLine(FileDescriptor socket)
+    : socket_(std::move(socket)), thread_([this](const std::stop_token& stop) { read(stop); }) {
+  name_thread(thread_.native_handle(), "launcher line");
+}
+
+LauncherLine::~LauncherLine() {
+  thread_.request_stop();
+  ::shutdown(socket_.get(), SHUT_RDWR);
+}
+
+NextView LauncherLine::next_view(Seconds limit) {
+  const std::string answer = ask("next", limit);
+  require(answer.starts_with("view "), "the launcher answered '{}' where a view was due", answer);
+  NextView view = view_in(answer.substr(5));
+  const std::lock_guard lock(mutex_);
+  // It may have ended by now.
+  if (view.number > view_) {
+    view_ = view.number;
+    ended_ = false;
+  }
+  actions_.clear();
+  return view;
+}
+
+void LauncherLine::tell_trouble(const std::string& text) {
+  std::string line = text.substr(0, text.find('\n'));
+  say("trouble " + line);
+}
+
+bool LauncherLine::start(std::int64_t exchange) {
+  return ask(fmt::format("start {}", exchange), kForAnswer) == "go";
+}
+
+void LauncherLine::prepared(std::int64_t exchange) { say(fmt::format("prepared {}", exchange)); }
+
+bool LauncherLine::committed(std::int64_t exchange, Seconds limit) {
+  return ask(fmt::format("outcome {}", exchange), limit) == "commit";
+}
+
+bool LauncherLine::ended() {
+  const std::lock_guard lock(mutex_);
+  return ended_ || closed_;
+}
+
+void LauncherLine::when_ended(std::function<void()> action) {
+  std::unique_lock lock(mutex_);
+  if (!ended_ && !closed_) {
+    actions_.push_back(std::move(action));
+    return;
+  }
+  lock.unlock();
+  action();
+}
+
+void LauncherLine::read(const std::stop_token& stop) {
+  std::string text;
+  std::array<char, 4096> bytes{};
+  while (!stop.stop_requested()) {
+    const ssize_t count = ::recv(socket_.get(), bytes.data(), bytes.size(), 0);
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) break;
+    text.append(bytes.data(), static_cast<std::size_t>(count));
+    for (std::size_t end = 0; (end = text.find('\n')) != std::string::npos;) {
+      take(text.substr(0, end));
+      text.erase(0, end + 1);
+    }
+  }
+  std::vector<std::function<void()>> actions;
+  {
+    const std::lock_guard lock(mutex_);
+    closed_ = true;
+    actions.swap(actions_);
+  }
+  changed_.notify_all();
+  for (const auto& action : actions) action();
+}
+
+void LauncherLine::take(const std::string& line) {
+  constexpr std::string_view kEnded = "ended ";
+  std::vector<std::function<void()>> actions;
+  {
+    const std::lock_guard lock(mutex_);
+    if (line.starts_with(kEnded)) {
+      const std::int64_t number = std::stoll(line.substr(kEnded.size()));
+      if (number < view_) return;
+      view_ = number;
+      ended_ = true;
+      actions.swap(actions_);
+    } else {
+      answers_.push_back(line);
+    }
+  }
+  changed_.notify_all();
+  for (const auto& action : actions) action();
+}
+
+void LauncherLine::say(const std::string& line) {
+  const std::string text = line + "\n";
+  // A launcher that is gone is noticed where its answer is missing.
+  static_cast<void>(!::send(socket_.get(), text.data(), text.size(), MSG_NOSIGNAL));
+}
+
+std::string LauncherLine::ask(const std::string& line, Seconds limit) {
+  const std::lock_guard one(asking_);
+  say(line);
+  std::unique_lock lock(mutex_);
+  const Deadline deadline(limit);
+  changed_.wait_until(lock, deadline.when(), [this] { return closed_ || !answers_.empty(); });
+  if (answers_.empty()) {
+    throw PeerError(closed_ ? "the launcher of this rank is gone"
+                            : fmt::format("the launcher has not answered '{}' within {} s", line,
+                                          limit.count()));
+  }
+  std::string answer = std::move(answers_.front());
+  answers_.pop_front();
+  return answer;
+}
+
+}  // namespace daso

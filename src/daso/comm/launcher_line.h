@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "daso/base/environment.h"
+#include "daso/base/file_descriptor.h"
+#include "daso/comm/network.h"
+#include "daso/comm/views.h"
+#include "daso/comm/world_options.h"
+
+namespace daso {
+
+// The variable by which a launcher that decides views tells a rank the descriptor of its line.
+inline constexpr const char* kLineVariable = "DASO_LAUNCHER_LINE";
+
+// A view as a launcher tells it to the ranks of a member.
+struct NextView {
+  struct Node {
+    int id = 0;
+    int ranks = 0;
+    int first_rank = 0;  // the number that its first rank was started with
+  };
+  std::int64_t number = 0;
+  std::int64_t first_exchange = 0;
+  std::vector<Node> nodes;  // in the order of their ids
+  std::vector<int> joined;  // ids of those that the view before had not
+  Address store;            // where the ranks of this view meet
+};
+std::string text_of(const NextView& view);
+NextView view_in(const std::string& text);
+
+// What a rank joins the view's world with: the options that it was started with, and its seat in
+// the view. Throws ConfigError if its node is not in it.
+WorldOptions options_in(const NextView& view, WorldOptions options, int rank_id,
+                        std::shared_ptr<Decisions> decisions);
+
+// A rank's line to its launcher, a socket that it was born with. Lines of text, of which these ask
+// and get one answer each:
+//
+//   next        view {...}          the view after the last one that was told, once there is one
+//   start K     go | ended
+//   outcome K   commit | abandon    once it is known
+//
+// "prepared K" and "trouble TEXT" have no answer. The launcher says "ended NUMBER" by itself when
+// that view ends.
+class LauncherLine final : public Decisions {
+ public:
+  // Null: this process was not started by a launcher that decides views.
+  static std::shared_ptr<LauncherLine> find(const Environment& environment);
+
+  explicit LauncherLine(FileDescriptor socket);
+  LauncherLine(const LauncherLine&) = delete;
+  LauncherLine& operator=(const LauncherLine&) = delete;
+  ~LauncherLine() override;
+
+  // Throws PeerError if there is none within the limit, or if the launcher is gone.
+  NextView next_view(Seconds limit);
+  // Something between the nodes has failed here, and the launcher may not have noticed.
+  void tell_trouble(const std::string& text);
+
+  bool start(std::int64_t exchange) override;
+  void prepared(std::int64_t exchange) override;
+  bool committed(std::int64_t exchange, Seconds limit) override;
+  bool ended() override;
+  void when_ended(std::function<void()> action) override;
+
+ private:
+  void read(const std::stop_token& stop);
+  void take(const std::string& line);
+  void say(const std::string& line);
+  std::string ask(const std::string& line, Seconds limit);
+
+  const FileDescriptor socket_;
+  std::mutex asking_;  // one question at a time
+  std::mutex mutex_;   // guards what follows
+  std::condition_variable changed_;
+  std::deque<std::string> answers_;
+  std::int64_t view_ = 0;  // the last one that was told
+  bool ended_ = false;     // it has
+  bool closed_ = false;    // the launcher is gone
+  std::vector<std::function<void()>> actions_;
+  std::jthread thread_;  // last: it uses all of the above
+};
+
+}  // namespace daso

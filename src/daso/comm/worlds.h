@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "daso/comm/launcher_line.h"
+#include "daso/comm/world.h"
+
+namespace daso {
+
+// The worlds that a process belongs to, one after the other: one for each view where its launcher
+// decides views, else one for good.
+class Worlds {
+ public:
+  explicit Worlds(WorldOptions options);
+
+  // There is another world after one that has broken.
+  bool survives() const { return line_ != nullptr; }
+  // The first world, or the next one; the last is then gone. Throws as World::join does, but for a
+  // view that ends before all have come: then the next one counts.
+  World& next();
+  World& current() { return *world_; }
+  bool joined() const { return world_.has_value(); }
+  // The view of the current world, where it survives.
+  const NextView& view() const { return view_; }
+
+ private:
+  const WorldOptions options_;
+  const std::shared_ptr<LauncherLine> line_;
+  NextView view_;
+  std::optional<World> world_;
+};
+
+}  // namespace daso

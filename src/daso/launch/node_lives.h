@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <map>
+#include <optional>
+
+#include "daso/base/seconds.h"
+
+namespace daso {
+
+// When a node that was lost is started again: after a pause that doubles from death to death, so
+// many times, and not after three quick deaths in a row, for then it would die again. Pure: told of
+// deaths and the time, it says what is due.
+class NodeLives {
+ public:
+  explicit NodeLives(int restarts) : restarts_(restarts) {}
+
+  void started(int node, Seconds now);
+  // Its ranks are gone. False: it is not started again.
+  bool died(int node, Seconds now);
+  // A node whose start is due; none: not now.
+  std::optional<int> due(Seconds now) const;
+  // How long until the next start; none: none is planned.
+  std::optional<Seconds> pause(Seconds now) const;
+  void forget_all() { lives_.clear(); }
+
+ private:
+  struct Life {
+    Seconds start{0};
+    std::optional<Seconds> again;
+    int restarts = 0;
+    int quick_deaths = 0;
+  };
+  const int restarts_;
+  std::map<int, Life> lives_;
+};
+
+}  // namespace daso

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daso/launch/survival.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <set>
+
+#include "daso/launch/job.h"
+#include "daso/launch/node_lives.h"
+#include "daso/launch/view_keeper.h"
+
+namespace daso {
+namespace {
+
+class SurvivingJob {
+ public:
+  explicit SurvivingJob(const LaunchOptions& options)
+      : options_(options),
+        inherited_(this_environment()),
+        program_(find_program(options.command.front(), inherited_)),
+        lives_(options.survival->restarts),
+        job_(options, {.takes_end = [this](const RankEnd& end) { return takes_end(end); },
+                       .on_turn = [this] { return on_turn(); }}),
+        views_({.ranks_per_node = options.ranks_per_node,
+                .own = own_nodes(),
+                .store = job_.address().store,
+                .rules = rules(),
+                .on_end = {},
+                .on_view = {}}) {}
+
+  int run() {
+    for (const int node : own_nodes()) start(node);
+    views_.begin();
+    job_.run();
+    if (job_.supervisor().ends().empty()) {
+      job_.say("all nodes are lost, and none is started again; the job ends with exit code 3");
+      job_.finish({});
+      return kExitPeer;
+    }
+    return job_.finish(job_.supervisor().ends());
+  }
+
+ private:
+  std::vector<int> own_nodes() const {
+    std::set<int> nodes;
+    for (const RankSpot& spot : job_.spots()) nodes.insert(spot.node);
+    return {nodes.begin(), nodes.end()};
+  }
+
+  // One launcher has all nodes: there is nobody else who could claim a half.
+  membership::Options rules() const {
+    membership::Options rules;
+    rules.silence = options_.survival->silence;
+    rules.tie_break = true;
+    return rules;
+  }
+
+  std::vector<RankSpot> spots_of(int node) const {
+    std::vector<RankSpot> spots = job_.spots();
+    std::erase_if(spots, [&](const RankSpot& spot) { return spot.node != node; });
+    return spots;
+  }
+
+  void start(int node) {
+    lives_.started(node, since(start_));
+    for (const RankSpot& spot : spots_of(node)) {
+      const FileDescriptor line = views_.open_line(node, spot.local_rank);
+      Environment environment = rank_environment(inherited_, options_, spot, job_.address());
+      environment[kLineVariable] = std::to_string(line.get());
+      ChildProcess rank({.path = program_,
+                         .arguments = options_.command,
+                         .environment = std::move(environment),
+                         .node = job_.home_of(spot),
+                         .line = line.get()},
+                        job_.mask(), job_.announce_to());
+      job_.listen_to(spot, rank.take_output(), rank.take_error());
+      job_.supervisor().add_process(spot.rank, std::move(rank));
+      running_[node].insert(spot.rank);
+    }
+  }
+
+  const RankSpot& spot_of(int rank) const {
+    return *std::ranges::find(job_.spots(), rank, &RankSpot::rank);
+  }
+
+  // A node's ranks die together; then it is seen whether it comes back.
+  bool takes_end(const RankEnd& end) {
+    const int node = spot_of(end.rank).node;
+    std::set<int>& ranks = running_[node];
+    ranks.erase(end.rank);
+    const bool told_to_end = job_.supervisor().rule().passed_on.has_value();
+    if (end.well()) finished_ = true;
+    // An error of the run's own would come again, and on all nodes.
+    const bool lost = end.signal != 0 || end.code == kExitPeer;
+    if (!lost || told_to_end) return false;
+    if (lost_.insert(node).second && !finished_) {
+      job_.say(fmt::format("{} {}; node{} is lost, the others go on", job_.name_of(end.rank),
+                           text(end), node));
+    }
+    if (!ranks.empty()) {
+      views_.lost(node);
+      for (const int mate : ranks) job_.supervisor().kill_process(mate);
+      return true;
+    }
+    views_.lost(node);
+    lost_.erase(node);
+    if (!finished_ && !lives_.died(node, since(start_))) {
+      job_.say(fmt::format("node{} is not started again", node));
+    }
+    return true;
+  }
+
+  std::optional<Seconds> on_turn() {
+    const bool told_to_end = job_.supervisor().rule().passed_on.has_value();
+    if (finished_ || told_to_end) {
+      lives_.forget_all();
+      return std::nullopt;
+    }
+    while (const std::optional<int> node = lives_.due(since(start_))) {
+      start(*node);
+      views_.come_back(*node);
+    }
+    return lives_.pause(since(start_));
+  }
+
+  const LaunchOptions& options_;
+  const Environment inherited_;
+  const std::string program_;
+  const Clock::time_point start_ = Clock::now();
+  NodeLives lives_;
+  std::map<int, std::set<int>> running_;  // ranks, by node
+  std::set<int> lost_;                    // nodes of which some ranks still run
+  bool finished_ = false;                 // a rank has come to the run's end
+  Job job_;
+  ViewKeeper views_;
+};
+
+}  // namespace
+
+int launch_surviving(const LaunchOptions& options) { return SurvivingJob(options).run(); }
+
+}  // namespace daso

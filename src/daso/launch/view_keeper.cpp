@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daso/launch/view_keeper.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <numeric>
+#include <utility>
+
+#include "daso/base/error.h"
+#include "daso/base/thread_name.h"
+
+namespace daso {
+namespace {
+
+using membership::Member;
+using membership::Membership;
+using membership::NodeId;
+using membership::View;
+
+}  // namespace
+
+ViewKeeper::ViewKeeper(ViewKeeperOptions options)
+    : options_(std::move(options)), wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  for (const int node : options_.own) nodes_[node];
+}
+
+ViewKeeper::~ViewKeeper() {
+  if (!thread_.joinable()) return;
+  thread_.request_stop();
+  post([] {});
+}
+
+FileDescriptor ViewKeeper::open_line(int node, int local_rank) {
+  std::array<int, 2> ends{};
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0) {
+    throw Error(fmt::format("cannot open a line to a rank: {}", std::strerror(errno)));
+  }
+  auto line = std::make_shared<RankLine>(FileDescriptor(ends[0]));
+  post([this, node, local_rank, line] { nodes_.at(node).lines[local_rank] = std::move(*line); });
+  return FileDescriptor(ends[1]);
+}
+
+void ViewKeeper::begin() {
+  post([this] {
+    View first{.number = 1};
+    for (std::size_t node = 0; node < options_.ranks_per_node.size(); ++node) {
+      first.members.push_back({.node = static_cast<NodeId>(node)});
+    }
+    for (auto& [number, node] : nodes_) {
+      node.membership.emplace(options_.rules, Member{.node = static_cast<NodeId>(number)}, first,
+                              since(start_));
+    }
+  });
+  thread_ = std::jthread([this](const std::stop_token& stop) { work(stop); });
+  name_thread(thread_.native_handle(), "views");
+}
+
+void ViewKeeper::lost(int node) {
+  post([this, node] { lose(node); });
+}
+
+void ViewKeeper::come_back(int node) {
+  post([this, node] {
+    Node& own = nodes_.at(node);
+    own.waits = true;
+    own.outcomes.clear();
+    ++own.incarnation;
+  });
+}
+
+void ViewKeeper::leave(int node) {
+  post([this, node] {
+    Node& own = nodes_.at(node);
+    if (own.membership) own.membership->leave(since(start_));
+  });
+}
+
+void ViewKeeper::post(std::function<void()> task) {
+  {
+    const std::lock_guard lock(mutex_);
+    tasks_.push_back(std::move(task));
+  }
+  const std::uint64_t one = 1;
+  static_cast<void>(!::write(wake_.get(), &one, sizeof one));
+}
+
+void ViewKeeper::work(const std::stop_token& stop) {
+  while (!stop.stop_requested()) {
+    wait_for_news();
+    take_tasks();
+    read_lines();
+    tick();
+    act();
+  }
+}
+
+void ViewKeeper::wait_for_news() {
+  std::vector<pollfd> polled = {{wake_.get(), POLLIN, 0}};
+  for (const auto& [number, node] : nodes_) {
+    for (const auto& [local, line] : node.lines) {
+      if (line.open()) polled.push_back({line.descriptor(), POLLIN, 0});
+    }
+  }
+  const auto at_most = whole_milliseconds(options_.rules.period / 2).count();
+  ::poll(polled.data(), polled.size(), static_cast<int>(at_most));
+  std::uint64_t count = 0;
+  static_cast<void>(!::read(wake_.get(), &count, sizeof count));
+}
+
+void ViewKeeper::take_tasks() {
+  std::vector<std::function<void()>> tasks;
+  {
+    const std::lock_guard lock(mutex_);
+    tasks.swap(tasks_);
+  }
+  for (const auto& task : tasks) task();
+}
+
+void ViewKeeper::read_lines() {
+  for (auto& [number, node] : nodes_) {
+    for (auto& [local, line] : node.lines) {
+      for (const std::string& text : line.read()) hear(number, node, line, text);
+    }
+    answer(node);
+  }
+}
+
+void ViewKeeper::hear(int number, Node& node, RankLine& line, const std::string& text) {
+  const std::size_t space = text.find(' ');
+  const std::string word = text.substr(0, space);
+  const std::string rest = space == std::string::npos ? "" : text.substr(space + 1);
+  if (word == "next") {
+    line.wants_view = true;
+    const auto asks = [](const auto& one) { return one.second.wants_view; };
+    if (node.waits && static_cast<int>(node.lines.size()) ==
+                          options_.ranks_per_node[static_cast<std::size_t>(number)] &&
+        std::ranges::all_of(node.lines, asks)) {
+      join(number);
+    }
+  } else if (word == "start") {
+    const bool goes = node.membership && node.membership->started(std::stoll(rest));
+    line.say(goes ? "go" : "ended");
+  } else if (word == "prepared") {
+    if (node.membership) node.membership->prepared(std::stoll(rest));
+  } else if (word == "outcome") {
+    line.wants_outcome = std::stoll(rest);
+  }
+}
+
+// What ranks wait for, as far as it is known by now.
+void ViewKeeper::answer(Node& node) {
+  if (!node.membership) return;
+  const bool acting = node.membership->phase() == Membership::Phase::kActing;
+  const View& view = node.membership->view();
+  for (auto& [local, line] : node.lines) {
+    const auto number = static_cast<std::int64_t>(view.number);
+    if (line.wants_view && acting && number > line.told_view) {
+      line.wants_view = false;
+      line.told_view = number;
+      line.say("view " + text_of(told(view)));
+    }
+    if (!line.wants_outcome) continue;
+    const auto known = node.outcomes.find(*line.wants_outcome);
+    if (known == node.outcomes.end()) continue;
+    line.wants_outcome.reset();
+    line.say(known->second ? "commit" : "abandon");
+  }
+}
+
+void ViewKeeper::tell_all(Node& node, const std::string& text) {
+  for (auto& [local, line] : node.lines) line.say(text);
+}
+
+void ViewKeeper::tick() {
+  for (auto& [number, node] : nodes_) {
+    if (node.membership) node.membership->tick(since(start_));
+  }
+}
+
+void ViewKeeper::act() {
+  for (bool idle = false; !idle;) {
+    idle = true;
+    for (auto& [number, node] : nodes_) {
+      if (!node.membership) continue;
+      const std::vector<membership::Action> actions = node.membership->take_actions();
+      for (const membership::Action& action : actions) perform(number, node, action);
+      idle = idle && actions.empty();
+      answer(node);
+    }
+    for (const auto& [to, message] : std::exchange(mail_, {})) {
+      Node& node = nodes_.at(to);
+      if (node.membership) node.membership->receive(message, since(start_));
+      idle = false;
+    }
+  }
+}
+
+void ViewKeeper::perform(int number, Node& node, const membership::Action& action) {
+  const Seconds now = since(start_);
+  if (const auto* send = std::get_if<membership::Send>(&action)) {
+    const int to = static_cast<int>(send->to);
+    if (nodes_.contains(to)) mail_.emplace_back(to, send->message);
+  } else if (const auto* freeze = std::get_if<membership::Freeze>(&action)) {
+    // Ranks ask before they start anything: what has been started and prepared is known here.
+    tell_all(node, fmt::format("ended {}", freeze->view));
+    node.membership->frozen(freeze->view, std::nullopt, now);
+  } else if (const auto* merge = std::get_if<membership::Merge>(&action)) {
+    node.outcomes[merge->exchange] = true;
+  } else if (const auto* abandon = std::get_if<membership::Abandon>(&action)) {
+    node.outcomes[abandon->exchange] = false;
+  } else if (const auto* enter = std::get_if<membership::Enter>(&action)) {
+    if (enter->view.number > last_told_) {
+      last_told_ = enter->view.number;
+      if (options_.on_view) options_.on_view(enter->view);
+    }
+  } else if (const auto* claim = std::get_if<membership::Claim>(&action)) {
+    // All launchers that could claim are this one.
+    const auto first = claims_.try_emplace(claim->view, claim->half).first;
+    node.membership->claimed(claim->view, first->second, now);
+  } else if (const auto* end = std::get_if<membership::End>(&action)) {
+    if (options_.on_end) options_.on_end(number, *end);
+  }
+}
+
+void ViewKeeper::lose(int number) {
+  Node& node = nodes_.at(number);
+  node.lines.clear();
+  node.waits = false;
+  if (!node.membership) return;
+  const Member gone = node.membership->self();
+  node.membership.reset();
+  for (auto& [other, peer] : nodes_) {
+    if (peer.membership) peer.membership->died(gone, since(start_));
+  }
+}
+
+void ViewKeeper::join(int number) {
+  Node& node = nodes_.at(number);
+  node.waits = false;
+  std::vector<NodeId> contacts;
+  for (std::size_t other = 0; other < options_.ranks_per_node.size(); ++other) {
+    if (static_cast<int>(other) != number) contacts.push_back(static_cast<NodeId>(other));
+  }
+  const Member self{.node = static_cast<NodeId>(number), .incarnation = node.incarnation};
+  node.membership.emplace(options_.rules, self, contacts, since(start_));
+  node.membership->ready();
+}
+
+NextView ViewKeeper::told(const View& view) const {
+  NextView told{.number = static_cast<std::int64_t>(view.number),
+                .first_exchange = view.first_exchange,
+                .store = options_.store};
+  for (const Member& member : view.members) {
+    const auto node = static_cast<std::ptrdiff_t>(member.node);
+    const auto ranks = options_.ranks_per_node.begin();
+    told.nodes.push_back({.id = static_cast<int>(member.node),
+                          .ranks = ranks[node],
+                          .first_rank = std::accumulate(ranks, ranks + node, 0)});
+  }
+  for (const Member& member : view.joined) told.joined.push_back(static_cast<int>(member.node));
+  return told;
+}
+
+}  // namespace daso

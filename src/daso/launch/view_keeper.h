@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "daso/base/file_descriptor.h"
+#include "daso/comm/launcher_line.h"
+#include "daso/launch/rank_line.h"
+#include "daso/membership/membership.h"
+
+namespace daso {
+
+struct ViewKeeperOptions {
+  std::vector<int> ranks_per_node;  // of the whole job
+  std::vector<int> own;             // the nodes whose ranks this launcher starts
+  Address store;                    // where ranks meet in views that begin with one of these
+  membership::Options rules;
+  // What the launcher is to do about a node, or to tell people; on the keeper's thread.
+  std::function<void(int node, const membership::End& end)> on_end;
+  std::function<void(const membership::View& view)> on_view;  // each once, ascending
+};
+
+// Takes part in the decisions about views (membership.h) for the nodes of this launcher, and tells
+// their ranks, over a line to each of them (comm/launcher_line.h). One thread of its own does all of
+// it; the functions below are for any other.
+class ViewKeeper {
+ public:
+  explicit ViewKeeper(ViewKeeperOptions options);
+  ViewKeeper(const ViewKeeper&) = delete;
+  ViewKeeper& operator=(const ViewKeeper&) = delete;
+  ~ViewKeeper();
+
+  // The rank's end of a line, for the process that will be this rank.
+  FileDescriptor open_line(int node, int local_rank);
+  // All own nodes are members of the first view.
+  void begin();
+  // The ranks of a node are gone, or as good as gone.
+  void lost(int node);
+  // A node that was lost has been started again: it joins when all its ranks ask for a view.
+  void come_back(int node);
+  // A node wishes to leave, in good order.
+  void leave(int node);
+
+ private:
+  // A node of this launcher.
+  struct Node {
+    std::uint64_t incarnation = 0;
+    std::optional<membership::Membership> membership;  // none: it is lost
+    std::map<int, RankLine> lines;                     // by local rank
+    std::map<std::int64_t, bool> outcomes;             // of exchanges, as far as they are known
+    bool waits = false;                                // to join, until all its ranks are there
+  };
+
+  void post(std::function<void()> task);
+  void work(const std::stop_token& stop);
+  void wait_for_news();
+  void take_tasks();
+  void read_lines();
+  void hear(int number, Node& node, RankLine& line, const std::string& text);
+  void answer(Node& node);
+  void tell_all(Node& node, const std::string& text);
+  void tick();
+  // Does what the memberships say until none says anything more.
+  void act();
+  void perform(int number, Node& node, const membership::Action& action);
+  void lose(int number);
+  void join(int number);
+  NextView told(const membership::View& view) const;
+
+  const ViewKeeperOptions options_;
+  const Clock::time_point start_ = Clock::now();
+  std::map<int, Node> nodes_;
+  std::vector<std::pair<int, membership::Message>> mail_;  // between own nodes
+  std::map<membership::ViewNumber, std::vector<membership::Member>> claims_;  // the first of each
+  membership::ViewNumber last_told_ = 0;                   // by on_view
+  FileDescriptor wake_;
+  std::mutex mutex_;  // guards the next
+  std::vector<std::function<void()>> tasks_;
+  std::jthread thread_;
+};
+
+}  // namespace daso

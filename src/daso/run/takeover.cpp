@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daso/run/takeover.h"
+
+#include <ATen/ATen.h>
+
+#include <nlohmann/json.hpp>
+#include <tuple>
+
+#include "daso/comm/gather_text.h"
+#include "daso/run/spread.h"
+
+namespace daso {
+namespace {
+
+using nlohmann::json;
+
+auto order_of(const json& one) {
+  return std::tuple(one.at("epoch").get<int>(), one.at("batch").get<std::int64_t>());
+}
+
+}  // namespace
+
+Takeover takeover_in(World& world, const Run& run) {
+  Takeover found;
+  if (!world.view()) return found;
+  json own = {{"left", run.left().has_value()}};
+  if (const std::optional<RunState>& left = run.left()) {
+    own["epoch"] = left->place.epoch;
+    own["batch"] = left->place.batch;
+    own["equal"] = left->equal;
+    own["rank_ids"] = run.deal().rank_ids;
+    own["nodes"] = run.deal().nodes;
+  }
+  std::vector<json> all;
+  for (const std::string& text : gather_text(world.everyone(), own.dump(), world.limit())) {
+    all.push_back(json::parse(text));
+  }
+  const json* furthest = nullptr;
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    if (!all[rank].at("left").get<bool>()) continue;
+    if (furthest != nullptr && order_of(all[rank]) <= order_of(*furthest)) continue;
+    furthest = &all[rank];
+    found.donor = static_cast<int>(rank);
+  }
+  if (furthest == nullptr) return found;
+  found.any = true;
+  found.donor_equal = furthest->at("equal").get<bool>();
+  if (furthest->at("batch").get<std::int64_t>() > 0) {
+    found.deal = {.rank_ids = furthest->at("rank_ids"), .nodes = furthest->at("nodes")};
+  }
+  const auto is_needy = [&](const json& one) {
+    if (!one.at("left").get<bool>()) return true;
+    // Where nodes differ each goes on from where it was, unless others have closed the epoch.
+    return found.donor_equal ? order_of(one) < order_of(*furthest)
+                             : one.at("epoch") < furthest->at("epoch");
+  };
+  found.needy = is_needy(own);
+  for (const json& one : all) found.any_needy = found.any_needy || is_needy(one);
+  return found;
+}
+
+RunState spread_from(World& world, int donor, const RunState& own) {
+  RunState state;
+  const bool gives = world.rank() == donor;
+  State numbers;
+  if (gives) {
+    state = own;
+    numbers = {{"epoch", integer(state.place.epoch)}, {"batch", integer(state.place.batch)}};
+  }
+  numbers = spread(world, donor, numbers);
+  state.place.epoch = static_cast<int>(integer_in(numbers, "epoch"));
+  state.place.batch = integer_in(numbers, "batch");
+  state.common = spread(world, donor, state.common);
+  state.own = spread(world, donor, state.own);
+  return state;
+}
+
+}  // namespace daso

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "daso/comm/world.h"
+#include "daso/run/run.h"
+
+// How a run goes on in the next view (comm/worlds.h). Nodes that were there before go on where they
+// were; the others, and those that fell behind where all are equal, take what a donor has.
+namespace daso {
+
+// What the ranks of a view find out about each other before they go on.
+struct Takeover {
+  bool any = false;        // somebody has the run: it does not begin here
+  int donor = 0;           // the first of those that are furthest
+  bool donor_equal = false;  // what it has is what all have to have, and not its node's alone
+  bool needy = false;      // this rank takes what the donor has
+  bool any_needy = false;
+  Deal deal;               // of the epoch under way; empty: it begins here
+};
+
+// All ranks call it together. In a world for good it says that nobody has anything.
+Takeover takeover_in(World& world, const Run& run);
+
+// What the donor gives, on all ranks; `own` is the donor's.
+RunState spread_from(World& world, int donor, const RunState& own);
+
+}  // namespace daso
