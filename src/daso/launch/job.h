@@ -52,6 +52,8 @@ class Job {
   // A line of our own on standard error.
   void say(const std::string& line);
   std::string name_of(int rank) const;
+  // Why a rank has ended, if it said so and that was not shown.
+  std::optional<std::string> reason_of(int rank) const { return error_lines_.held_back(rank); }
   // Another program's words on standard error.
   void quote(const std::string& text) { error_.add(text); }
 

@@ -95,8 +95,9 @@ class SurvivingJob {
     const bool lost = end.signal != 0 || end.code == kExitPeer;
     if (!lost || told_to_end) return false;
     if (lost_.insert(node).second && !finished_) {
-      job_.say(fmt::format("{} {}; node{} is lost, the others go on", job_.name_of(end.rank),
-                           text(end), node));
+      const std::optional<std::string> reason = job_.reason_of(end.rank);
+      job_.say(fmt::format("{} {}{}; node{} is lost, the others go on", job_.name_of(end.rank),
+                           text(end), reason ? fmt::format(" ({})", *reason) : "", node));
     }
     if (!ranks.empty()) {
       views_.lost(node);
