@@ -258,6 +258,83 @@ TEST(Cycle, OneNodeHasNothingToExchange) {
   EXPECT_EQ(cycle.state(), CycleState{});
 }
 
+// The cycle after `steps` of them, and its last plan.
+struct Stopped {
+  Stopped(const Schedule& schedule, const CycleOptions& options, std::int64_t steps)
+      : cycle(options) {
+    for (std::int64_t step = 0; step < steps; ++step) {
+      plan = cycle.after_step(schedule, when_of(step, 20));
+    }
+  }
+  Cycle cycle;
+  Plan plan;
+};
+
+TEST(Cycle, StartThatWasPutOffBeginsInTheNextViewAndIsMergedWhenItWouldHaveBeen) {
+  const Cadence cadence{.skip = 4, .wait = 2};
+  const Schedule schedule = cycling(cadence);
+  Stopped stopped(schedule, {.nodes = 3}, /*steps=*/5);
+  ASSERT_EQ(stopped.plan, start_of(1, cadence));
+  stopped.cycle.put_off(stopped.plan);
+  Cycle next({.nodes = 2, .in_views = true});
+  next.load_state(stopped.cycle.state());
+  EXPECT_EQ(next.enter_view(1), (Plan{.then = Then::kStart, .exchange = 1}));
+  EXPECT_EQ(next.after_step(schedule, when_of(5, 20)), Plan{});
+  EXPECT_EQ(next.after_step(schedule, when_of(6, 20)), merge_of(1, 2));
+  EXPECT_EQ(next.enter_view(2), Plan{});  // once
+}
+
+TEST(Cycle, StartOfALowerNumberThanTheViewsIsSkippedButCounts) {
+  const Cadence cadence{.skip = 4, .wait = 2};
+  const Schedule schedule = cycling(cadence);
+  for (const bool reached : {true, false}) {
+    const std::int64_t steps = reached ? 5 : 4;
+    Stopped stopped(schedule, {.nodes = 3}, steps);
+    if (reached) stopped.cycle.put_off(stopped.plan);
+    EXPECT_EQ(stopped.cycle.enter_view(2), Plan{});
+    for (std::int64_t step = steps; step < 8; ++step) {
+      EXPECT_EQ(stopped.cycle.after_step(schedule, when_of(step, 20)), Plan{}) << step;
+    }
+    EXPECT_EQ(stopped.cycle.after_step(schedule, when_of(8, 20)), start_of(2, cadence));
+  }
+}
+
+TEST(Cycle, AbandonedExchangeIsNotMerged) {
+  const Cadence cadence{.skip = 4, .wait = 2};
+  const Schedule schedule = cycling(cadence);
+  Stopped stopped(schedule, {.nodes = 3}, /*steps=*/6);  // exchange 1 is in flight
+  stopped.cycle.abandon();
+  EXPECT_EQ(stopped.cycle.enter_view(2), Plan{});
+  EXPECT_EQ(stopped.cycle.after_step(schedule, when_of(6, 20)), Plan{});
+  EXPECT_EQ(stopped.cycle.after_step(schedule, when_of(7, 20)), Plan{});
+  EXPECT_EQ(stopped.cycle.after_step(schedule, when_of(8, 20)), start_of(2, cadence));
+}
+
+// Whoever had begun it and whoever had not do it again with the same number.
+TEST(Cycle, WhatBlocksIsDoneAgainWithANumberOfTheView) {
+  const Schedule schedule = cycling({.skip = 4, .wait = 2});
+  const CycleOptions local{.nodes = 3, .in_background = false};
+  Stopped begun(schedule, local, /*steps=*/5);
+  ASSERT_EQ(begun.plan, (Plan{.then = Then::kAverage, .exchange = 1, .skip = 4}));
+  for (const std::int64_t first : {1, 2}) {  // nobody had, this one had
+    Cycle again = begun.cycle;
+    again.put_off(begun.plan);
+    EXPECT_EQ(again.enter_view(first), (Plan{.then = Then::kAverage, .exchange = first}));
+    Stopped behind(schedule, local, /*steps=*/4);
+    EXPECT_EQ(behind.cycle.enter_view(first), Plan{});
+    EXPECT_EQ(behind.cycle.after_step(schedule, when_of(4, 20)),
+              (Plan{.then = Then::kAverage, .exchange = first, .skip = 4}));
+    EXPECT_EQ(again.state().exchanges, first + 1);
+    EXPECT_EQ(behind.cycle.state().exchanges, first + 1);
+  }
+}
+
+TEST(Cycle, NodeThatIsLeftAloneGoesOnCounting) {
+  const Schedule schedule = listed({{"cycling", 4, 2}, {"cycling", 3, 1}});
+  EXPECT_EQ(plans_of(schedule, Cycle({.nodes = 1, .in_views = true}), 10),
+            plans_of(schedule, Cycle({.nodes = 2}), 10));
+}
+
 TEST(Cycle, LocalAveragesWhereDasoStartsAndMergesNothing) {
   const Schedule schedule = listed({{"warmup", 0, 0}, {"cycling", 4, 2}, {"cycling", 3, 1}});
   const auto daso = plans_of(schedule, Cycle({.nodes = 2}), 10);

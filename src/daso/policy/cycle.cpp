@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daso/policy/cycle.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "daso/base/error.h"
@@ -34,7 +35,7 @@ Plan Cycle::after_step(const Schedule& schedule, const StepInfo& info) {
   DASO_ASSERT(info.batch >= 0 && info.batch <= info.last);
   const auto [phase, cadence] = schedule.epoch(info.epoch);
   Plan plan{.phase = phase};
-  if (options_.nodes == 1) return plan;
+  if (options_.nodes == 1 && !options_.in_views) return plan;
   keep_to_phase(!is_blocking(phase), info);
   if (is_blocking(phase)) return plan;
   plan.merge = take_due_merge(info);
@@ -49,12 +50,34 @@ Plan Cycle::after_step(const Schedule& schedule, const StepInfo& info) {
     state_.last_start = info.batch;
     state_.skip = plan.skip;
   }
-  if (plan.then != Plan::Then::kNothing) plan.exchange = state_.exchanges++;
-  if (plan.then == Plan::Then::kStart) {
-    plan.wait = cadence.wait;
-    state_.in_flight = {.exchange = plan.exchange, .started = info.step, .wait = plan.wait};
+  if (plan.then == Plan::Then::kNothing) return plan;
+  if (plan.then != Plan::Then::kStart) {
+    plan.exchange = number_of_blocking(state_.exchanges);
+    return plan;
   }
+  plan.exchange = state_.exchanges++;
+  if (plan.exchange < first_) return {.phase = phase, .merge = plan.merge};
+  plan.wait = cadence.wait;
+  state_.in_flight = {.exchange = plan.exchange, .started = info.step, .wait = plan.wait};
   return plan;
+}
+
+std::int64_t Cycle::number_of_blocking(std::int64_t planned) {
+  const std::int64_t number = std::max(planned, first_);
+  state_.exchanges = number + 1;
+  return number;
+}
+
+Plan Cycle::enter_view(std::int64_t first) {
+  first_ = first;
+  if (!state_.put_off) return {};
+  const CycleState::PutOff due = *std::exchange(state_.put_off, std::nullopt);
+  if (due.then != Plan::Then::kStart) {
+    return {.then = due.then, .exchange = number_of_blocking(due.exchange)};
+  }
+  if (due.exchange >= first) return {.then = due.then, .exchange = due.exchange};
+  abandon();
+  return {};
 }
 
 // Blocking steps need nodes that are equal, and cycling needs the anchor that its epoch has begun

@@ -31,6 +31,8 @@ constexpr bool merge_is_due(const StepInfo& info, std::int64_t started, int wait
 struct CycleOptions {
   int nodes = 1;              // on one node there is nothing to exchange
   bool in_background = true;  // `daso`; false: `local`, whose exchanges block and need no merge
+  // Nodes come and go: one that is alone counts its exchanges, since others may join it.
+  bool in_views = false;
 };
 
 // What is due after a step: first the merge, then one of the rest.
@@ -63,11 +65,17 @@ struct CycleState {
     int wait = 0;              // to its merge; a run that goes on may have another for the next
     bool operator==(const InFlight&) const = default;
   };
+  struct PutOff {
+    Plan::Then then = Plan::Then::kNothing;
+    std::int64_t exchange = 0;
+    bool operator==(const PutOff&) const = default;
+  };
   std::int64_t exchanges = 0;  // begun so far, agreements included: the number of the next one
   std::optional<InFlight> in_flight;
   std::int64_t last_start = 0;  // the step within the epoch; b == 0 of each epoch sets it anew
   std::int64_t skip = 0;        // of the round that began there
   std::optional<bool> cycling;  // the last step did; none: an older checkpoint does not say
+  std::optional<PutOff> put_off;  // to the next view
   bool operator==(const CycleState&) const = default;
 };
 
@@ -79,15 +87,28 @@ class Cycle {
   // ConfigError for a loaded state that the schedule cannot go on from.
   Plan after_step(const Schedule& schedule, const StepInfo& info);
 
+  // Where nodes come and go (survival.md 2), and a view ends. What the plan says then has not begun
+  // in it, or was given up by all, and is due in the next.
+  void put_off(const Plan& plan) { state_.put_off = {plan.then, plan.exchange}; }
+  // The exchange in flight was given up by all: there is nothing to merge.
+  void abandon() { state_.in_flight.reset(); }
+  // The next view begins, whose exchanges have numbers from `first` on. Returns what was put off
+  // and is due now. A start with a lower number is skipped, here and later, but counts for the
+  // schedule: others have begun that exchange, and it was given up. What blocks is done again by
+  // all, with a number of this view.
+  Plan enter_view(std::int64_t first);
+
   const CycleState& state() const { return state_; }
   void load_state(const CycleState& state) { state_ = state; }
 
  private:
   void keep_to_phase(bool cycling, const StepInfo& info);
   std::optional<Plan::DueMerge> take_due_merge(const StepInfo& info);
+  std::int64_t number_of_blocking(std::int64_t planned);
 
   CycleOptions options_;
   CycleState state_;
+  std::int64_t first_ = 0;  // of the view
 };
 
 // A whole run as its schedule sees it, without ranks: which epoch does what, and when exchanges

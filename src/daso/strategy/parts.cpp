@@ -34,6 +34,10 @@ void save(const CycleState& cycle, State& state) {
   state["cycle.last_start"] = integer(cycle.last_start);
   state["cycle.skip"] = integer(cycle.skip);
   if (cycle.cycling) state["cycle.cycling"] = integer(*cycle.cycling ? 1 : 0);
+  if (cycle.put_off) {
+    state["cycle.put_off"] = integer(static_cast<std::int64_t>(cycle.put_off->then));
+    state["cycle.put_off.exchange"] = integer(cycle.put_off->exchange);
+  }
   state["cycle.in_flight"] = integer(cycle.in_flight ? 1 : 0);
   if (!cycle.in_flight) return;
   state["cycle.in_flight.exchange"] = integer(cycle.in_flight->exchange);
@@ -46,8 +50,13 @@ CycleState cycle_in(const State& state) {
                    .in_flight = std::nullopt,
                    .last_start = integer_in(state, "cycle.last_start"),
                    .skip = integer_in(state, "cycle.skip"),
-                   .cycling = std::nullopt};
+                   .cycling = std::nullopt,
+                   .put_off = std::nullopt};
   if (state.contains("cycle.cycling")) cycle.cycling = integer_in(state, "cycle.cycling") != 0;
+  if (state.contains("cycle.put_off")) {
+    cycle.put_off = {.then = static_cast<Plan::Then>(integer_in(state, "cycle.put_off")),
+                     .exchange = integer_in(state, "cycle.put_off.exchange")};
+  }
   if (integer_in(state, "cycle.in_flight") == 0) return cycle;
   cycle.in_flight = {.exchange = integer_in(state, "cycle.in_flight.exchange"),
                      .started = integer_in(state, "cycle.in_flight.started"),
@@ -83,9 +92,11 @@ void EpochMeans::average_buffers() {
   buffers_mean_(model_.buffers(), world_.limit());
 }
 
-Pacing::Pacing(const World& world, const ScheduleOptions& schedule, bool in_background)
+Pacing::Pacing(World& world, const ScheduleOptions& schedule, bool in_background)
     : schedule_(schedule),
-      cycle_({.nodes = world.topology().nodes(), .in_background = in_background}) {}
+      cycle_({.nodes = world.topology().nodes(),
+              .in_background = in_background,
+              .in_views = world.views() != nullptr}) {}
 
 Reach Pacing::reach(const StepInfo& info) const {
   return is_blocking(schedule_.epoch(info.epoch).phase) ? Reach::kWorld : Reach::kNode;

@@ -33,7 +33,7 @@ class EpochMeans {
 // checkpoint and people who watch need to know of both.
 class Pacing {
  public:
-  Pacing(const World& world, const ScheduleOptions& schedule, bool in_background);
+  Pacing(World& world, const ScheduleOptions& schedule, bool in_background);
 
   // Blocking phases average gradients over the world, cycling within the node.
   Reach reach(const StepInfo& info) const;
@@ -41,6 +41,11 @@ class Pacing {
   Plan after_step(const StepInfo& info);
   // With the mean loss of all ranks.
   void end_epoch(int epoch, double loss) { schedule_.end_epoch(epoch, loss); }
+
+  // As Cycle has them.
+  void put_off(const Plan& plan) { cycle_.put_off(plan); }
+  void abandon() { cycle_.abandon(); }
+  Plan enter_view(std::int64_t first) { return cycle_.enter_view(first); }
 
   State state() const;
   void load_state(const State& state);
