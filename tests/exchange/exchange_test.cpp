@@ -10,11 +10,11 @@
 #include <atomic>
 
 #include "daso/exchange/agreement.h"
-#include "daso/kernels/merge.h"
 #include "daso/optim/sgd.h"
 #include "daso/tensor/large_tensor.h"
 #include "late_lane.h"
 #include "run_ranks.h"
+#include "together.h"
 
 namespace daso::test {
 namespace {
@@ -81,82 +81,6 @@ TEST(Exchange, AllocatesNothingAfterTheFirst) {
       EXPECT_GT(before, 0);
     });
   }
-}
-
-using Floats = std::vector<float>;
-
-// The exchanges of all nodes in one place, as if one rank owned everything: the arithmetic of
-// merge.h, which has golden cases of its own, without pieces, slices or ranks.
-class Together {
- public:
-  Together(std::vector<float> weights, const Floats& start, const ExchangeOptions& options)
-      : weights_(std::move(weights)),
-        wire_(options.wire),
-        seed_(options.seed),
-        parameters_(weights_.size(), start),
-        anchor_(start),
-        residual_(start.size()) {}
-
-  void move(std::size_t node, const at::Tensor& by) { add(parameters_[node], by); }
-  void start(std::int64_t exchange) {
-    sent_.assign(weights_.size(), std::vector<std::byte>(encoded_bytes(wire_, anchor_.size())));
-    std::vector<Difference> differences;
-    for (std::size_t node = 0; node < weights_.size(); ++node) {
-      const Draws draws{draw_key(seed_, exchange, static_cast<std::int64_t>(node))};
-      ASSERT_TRUE(encode(wire_, parameters_[node], anchor_, sent_[node], draws));
-      differences.push_back({.encoded = sent_[node], .weight = weights_[node]});
-    }
-    back_.resize(sent_.front().size());
-    const Draws draws{draw_key(seed_, exchange, kMeanSender)};
-    ASSERT_TRUE(average(wire_, differences, residual_, back_, draws));
-  }
-  void merge() {
-    Floats moved;
-    for (std::size_t node = 0; node < weights_.size(); ++node) {
-      moved = anchor_;
-      merge_corrected({.wire = wire_,
-                       .own = sent_[node],
-                       .back = back_,
-                       .parameters = parameters_[node],
-                       .anchor = moved});
-    }
-    anchor_ = moved;
-  }
-  // What an agreement makes of it: m = w_0 x_0 + w_1 x_1 + ..., then the rest.
-  Floats agreed() const {
-    Floats mean(anchor_.size());
-    for (std::size_t i = 0; i < mean.size(); ++i) {
-      mean[i] = weights_[0] * parameters_[0][i];
-      for (std::size_t node = 1; node < weights_.size(); ++node) {
-        const float product = weights_[node] * parameters_[node][i];
-        mean[i] += product;
-      }
-      mean[i] += residual_[i];
-    }
-    return mean;
-  }
-  const Floats& parameters(std::size_t node) const { return parameters_[node]; }
-
-  static void add(std::span<float> to, const at::Tensor& by) {
-    const float* values = by.const_data_ptr<float>();
-    for (std::size_t i = 0; i < to.size(); ++i) to[i] += values[i];
-  }
-
- private:
-  std::vector<float> weights_;
-  Wire wire_;
-  std::uint64_t seed_;
-  std::vector<Floats> parameters_;
-  Floats anchor_;
-  Floats residual_;
-  std::vector<std::vector<std::byte>> sent_;
-  std::vector<std::byte> back_;
-};
-
-// What a node learned in a round, half of it before the merge is due.
-at::Tensor progress(std::int64_t node, std::int64_t round, std::int64_t elements) {
-  at::Generator random = at::make_generator<at::CPUGeneratorImpl>(1000 * node + round);
-  return at::randn({elements}, random) * 1e-2;
 }
 
 // Exchanges on these worlds and wires have the bits of Together.

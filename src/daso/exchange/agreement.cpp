@@ -24,6 +24,17 @@ std::unique_ptr<NodeLink> staged_link(World& world, const Leaders& leaders, at::
                                       world.guard());
 }
 
+std::vector<at::Tensor> copies_of(const std::vector<at::Tensor>& tensors) {
+  std::vector<at::Tensor> copies;
+  for (const at::Tensor& tensor : tensors) copies.push_back(tensor.detach().clone());
+  return copies;
+}
+
+void take_over(const std::vector<at::Tensor>& tensors, const std::vector<at::Tensor>& means) {
+  const at::NoGradGuard no_grad;
+  for (std::size_t i = 0; i < tensors.size(); ++i) tensors[i].copy_(means[i]);
+}
+
 }  // namespace
 
 Agreement::Agreement(World& world, FlatModel& model, Optimizer& optimizer, const Leaders& leaders,
@@ -31,6 +42,8 @@ Agreement::Agreement(World& world, FlatModel& model, Optimizer& optimizer, const
     : world_(world),
       model_(model),
       optimizer_(optimizer),
+      views_(world.views()),
+      home_(views_ == nullptr ? nullptr : &world.node_link(leaders.name())),
       lane_(lane ? std::move(lane) : open_lane(model.parameters().device())),
       staged_(staged_link(world, leaders, model.parameters().device(), lane_)),
       mean_(world, staged_ ? *staged_ : world.node_link(leaders.name()), *lane_, leaders,
@@ -45,24 +58,71 @@ void Agreement::average(const at::Tensor& tensor, std::int64_t exchange,
   lane_->lead_caller();
 }
 
-void Agreement::agree(std::int64_t exchange, const std::vector<at::Tensor>& residuals) {
+bool Agreement::agree(std::int64_t exchange, const std::vector<at::Tensor>& residuals,
+                      const std::function<void()>& also) {
   settle();
-  const TimedSpan span(world_.timeline(), Track::kAgreement, "agreement", exchange);
+  if (views_ != nullptr) return agree_in_view(exchange, residuals, also);
   const std::vector<at::Tensor> moments = optimizer_.moments();
-  std::vector<at::Tensor> parts = moments;
-  parts.push_back(model_.parameters());
-  optimizer_.set_steps(refuse_non_finite(exchange, parts));
-  average(model_.parameters(), exchange, residuals);
+  {
+    const TimedSpan span(world_.timeline(), Track::kAgreement, "agreement", exchange);
+    std::vector<at::Tensor> parts = moments;
+    parts.push_back(model_.parameters());
+    optimizer_.set_steps(refuse_non_finite(exchange, parts));
+    average(model_.parameters(), exchange, residuals);
+  }
   bytes_between_nodes_ = mean_.bytes_between_nodes();
-  if (moments.empty()) return;
-  unsettled_ = exchange;
-  worker_.post([this, moments, exchange, given = lane_->mark_of_caller()] {
-    const Span background(world_.timeline(), Track::kExchange, "optimizer state", exchange);
-    lane_->follow(*given);
-    lane_->run([&] {
-      for (const at::Tensor& moment : moments) mean_.average_of_nodes(moment, exchange);
+  if (!moments.empty()) {
+    unsettled_ = exchange;
+    worker_.post([this, moments, exchange, given = lane_->mark_of_caller()] {
+      const Span background(world_.timeline(), Track::kExchange, "optimizer state", exchange);
+      lane_->follow(*given);
+      lane_->run([&] {
+        for (const at::Tensor& moment : moments) mean_.average_of_nodes(moment, exchange);
+      });
     });
+  }
+  if (also) also();
+  return true;
+}
+
+bool Agreement::agree_in_view(std::int64_t exchange, const std::vector<at::Tensor>& residuals,
+                              const std::function<void()>& also) {
+  std::vector<at::Tensor> parts = optimizer_.moments();
+  parts.push_back(model_.parameters());
+  std::vector<at::Tensor> means = copies_of(parts);
+  const std::vector<at::Tensor> rests = copies_of(residuals);
+  std::int64_t steps = 0;
+  const bool counts = in_view(exchange, [&] {
+    {
+      const TimedSpan span(world_.timeline(), Track::kAgreement, "agreement", exchange);
+      wait_for_nodes(home_, world_.limit(), [&] { steps = refuse_non_finite(exchange, parts); });
+      for (std::size_t i = 0; i + 1 < means.size(); ++i) average(means[i], exchange);
+      average(means.back(), exchange, rests);
+    }
+    if (also) wait_for_nodes(home_, world_.limit(), also);
   });
+  if (!counts) return false;
+  optimizer_.set_steps(steps);
+  take_over(parts, means);
+  take_over(residuals, rests);
+  return true;
+}
+
+bool Agreement::in_view(std::int64_t exchange, const std::function<void()>& task) {
+  if (!views_->start(exchange)) return false;
+  bool here = true;
+  try {
+    const LaneEnd end(*lane_);  // whatever is thrown, the copies go back behind what it does
+    task();
+    views_->prepared(exchange);
+  } catch (const PeerError&) {
+    here = false;  // the launchers know better whether the view has ended
+  }
+  bytes_between_nodes_ = mean_.bytes_between_nodes();
+  const TimedSpan wait(world_.timeline(), Track::kAgreement, "commit", exchange);
+  const bool counts = views_->committed(exchange);
+  DASO_ASSERT(here || !counts);
+  return counts;
 }
 
 void Agreement::settle() {
@@ -81,12 +141,22 @@ Costs Agreement::costs() const {
   return {.background_seconds = busy_seconds_, .bytes_between_nodes = bytes_between_nodes_};
 }
 
-void Agreement::average_parameters(std::int64_t exchange) {
+bool Agreement::average_parameters(std::int64_t exchange) {
   settle();
-  const TimedSpan span(world_.timeline(), Track::kAverage, "blocking average", exchange);
-  refuse_non_finite(exchange, {model_.parameters()});
-  average(model_.parameters(), exchange);
-  bytes_between_nodes_ = mean_.bytes_between_nodes();
+  const auto average_as = [&](const at::Tensor& parameters) {
+    const TimedSpan span(world_.timeline(), Track::kAverage, "blocking average", exchange);
+    wait_for_nodes(home_, world_.limit(), [&] { refuse_non_finite(exchange, {parameters}); });
+    average(parameters, exchange);
+  };
+  if (views_ == nullptr) {
+    average_as(model_.parameters());
+    bytes_between_nodes_ = mean_.bytes_between_nodes();
+    return true;
+  }
+  const std::vector<at::Tensor> mean = copies_of({model_.parameters()});
+  if (!in_view(exchange, [&] { average_as(mean.front()); })) return false;
+  take_over({model_.parameters()}, mean);
+  return true;
 }
 
 std::int64_t Agreement::refuse_non_finite(std::int64_t exchange,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "daso/base/worker.h"
+#include "daso/comm/views.h"
 #include "daso/comm/world.h"
 #include "daso/exchange/hierarchical_mean.h"
 #include "daso/optim/optimizer.h"
@@ -13,6 +14,10 @@ namespace daso {
 // The blocking means over the nodes of algorithm.md 3, in fp32 whatever the wire. Nobody needs the
 // optimizer's state before its next step, so that part of an agreement travels in the background
 // until then.
+//
+// In a world for a view a mean is a transaction, as an exchange is: it is computed in copies and
+// taken over once all nodes have it, the optimizer's state at once as well. What is not taken over
+// has changed nothing on any node, and is to be done again in the next view.
 class Agreement {
  public:
   // All is borrowed but the lane, which is null for that of the model's device.
@@ -20,13 +25,16 @@ class Agreement {
             std::shared_ptr<Lane> lane = nullptr);
 
   // Parameters and optimizer state of all nodes become their mean, step counters their maximum; the
-  // optimizer's state by settle(). `residuals` are Exchange::residuals(). Throws PeerError; Error
-  // naming the first node whose part is not finite, on all ranks.
-  void agree(std::int64_t exchange, const std::vector<at::Tensor>& residuals = {});
+  // optimizer's state by settle(). `residuals` are Exchange::residuals(). `also` waits for other
+  // nodes too and works on a copy of its own, which is to be taken over after this. False: the view
+  // has ended. Throws PeerError; Error naming the first node whose part is not finite, on all
+  // ranks.
+  bool agree(std::int64_t exchange, const std::vector<at::Tensor>& residuals = {},
+             const std::function<void()>& also = {});
   // Waits for what agree() has left in the background. Throws PeerError.
   void settle();
   // Parameters alone.
-  void average_parameters(std::int64_t exchange);
+  bool average_parameters(std::int64_t exchange);
 
   Costs costs() const;  // up to the last settle()
 
@@ -37,12 +45,20 @@ class Agreement {
   void average(const at::Tensor& tensor, std::int64_t exchange,
                const std::vector<at::Tensor>& residuals = {});
 
+  // Does `task`, which waits for other nodes, as one of a view's exchanges. False: it does not
+  // count.
+  bool in_view(std::int64_t exchange, const std::function<void()>& task);
+  bool agree_in_view(std::int64_t exchange, const std::vector<at::Tensor>& residuals,
+                     const std::function<void()>& also);
+
   // Returns the largest number of steps that a rank has done.
   std::int64_t refuse_non_finite(std::int64_t exchange, const std::vector<at::Tensor>& parts);
 
   World& world_;
   FlatModel& model_;
   Optimizer& optimizer_;
+  Views* const views_;    // null in a world for good
+  NodeLink* const home_;  // for wait_for_nodes()
   const std::shared_ptr<Lane> lane_;
   const std::unique_ptr<NodeLink> staged_;  // null on the CPU
   HierarchicalMean mean_;

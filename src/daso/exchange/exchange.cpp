@@ -47,6 +47,7 @@ Exchange::Exchange(World& world, const FlatModel& model, const Leaders& leaders,
       rule_(std::move(rule)),
       lane_(lane ? std::move(lane) : open_lane(model.parameters().device())),
       on_host_(!lane_->copies()),
+      views_(world.views()),
       node_(world.node_link(leaders.name())),
       mean_(world, node_, *lane_, leaders, /*ahead=*/kMostPieces),
       kept_(kept_by(options.kind, leaders)),
@@ -112,11 +113,15 @@ void Exchange::set_anchor() {
   anchor_.copy_(model_.parameters().view({rows_, kFlatBlock}).narrow(0, rows.begin, rows.length()));
 }
 
-void Exchange::start(std::int64_t exchange) {
+bool Exchange::start(std::int64_t exchange) {
   DASO_ASSERT(!in_flight_);
+  if (views_ != nullptr && !views_->start(exchange)) return false;
   const Span span(world_.timeline(), Track::kTraining, "start exchange", exchange);
   in_flight_ = true;
+  settled_ = false;
   exchange_ = exchange;
+  nodes_in_flight_ = world_.topology().nodes();
+  if (nodes_in_flight_ == 1) set_anchor();
   started_ = Clock::now();
   const Role& role = leaders_.role(leaders_.role_of(exchange));
   if (snapshot_.defined()) snapshot_.copy_(model_.parameters());
@@ -125,7 +130,11 @@ void Exchange::start(std::int64_t exchange) {
                               exchange);
     encode(role, model_.parameters());
   }
-  worker_.post([this, &role, started = lane_->mark_of_caller()] { run(role, *started); });
+  worker_.post([this, &role, started = lane_->mark_of_caller()] {
+    run(role, *started);
+    if (views_ != nullptr) views_->prepared(exchange_);
+  });
+  return true;
 }
 
 void Exchange::encode(const Role& role, const at::Tensor& parameters) {
@@ -151,12 +160,43 @@ void Exchange::encode(const Role& role, const at::Tensor& parameters) {
                   .digest = column<std::uint64_t>(header_, kAnchorDigest)});
 }
 
-void Exchange::merge(std::int64_t staleness) {
+void Exchange::check() {
+  try {
+    worker_.check();
+  } catch (const PeerError&) {
+    if (views_ == nullptr) throw;
+    // Whether the view has ended the launchers know better: settle() asks them.
+  }
+}
+
+bool Exchange::answer_is_here() {
+  try {
+    worker_.wait();
+    return true;
+  } catch (const PeerError&) {
+    if (views_ == nullptr) throw;
+    return false;
+  }
+}
+
+bool Exchange::settle() {
+  if (!in_flight_ || settled_) return in_flight_;
+  const bool here = answer_is_here();
+  settled_ = views_ == nullptr || views_->committed(exchange_);
+  DASO_ASSERT(here || !settled_);  // nobody commits what a node has not prepared
+  if (settled_) return true;
+  lane_->lead_caller();  // copies of what nobody needs any more are still on their way
+  in_flight_ = false;
+  next_distance_.reset();
+  return false;
+}
+
+bool Exchange::merge(std::int64_t staleness) {
   DASO_ASSERT(in_flight_);
   Timeline& timeline = world_.timeline();
   {
     const TimedSpan wait(timeline, Track::kMerge, "exchange", exchange_);
-    worker_.wait();
+    if (!settle()) return false;
   }
   lane_->lead_caller();
   const Span span(timeline, Track::kTraining, "merge", exchange_);
@@ -171,6 +211,7 @@ void Exchange::merge(std::int64_t staleness) {
   costs_.background_seconds = worker_.busy_seconds();
   costs_.bytes_between_nodes = mean_.bytes_between_nodes();
   if (next_distance_) distance_ = std::exchange(next_distance_, std::nullopt);
+  if (nodes_in_flight_ == 1) return true;
   std::swap(residual_, next_residual_);
   const DeviceSpan device_span(timeline, *lane_, DeviceSpan::Of::kCaller, "merge", exchange_);
   for (int slice = 0; slice < leaders_.slices(); ++slice) {
@@ -181,20 +222,24 @@ void Exchange::merge(std::int64_t staleness) {
                             .anchor = anchor_of(slice)},
                   .sent = snapshot_.defined() ? elements(snapshot_, slice) : std::span<float>(),
                   .staleness = staleness,
-                  .nodes = world_.topology().nodes(),
+                  .nodes = nodes_in_flight_,
                   .kernels = kernels_of(model_.parameters())});
   }
+  return true;
 }
 
 void Exchange::run(const Role& role, const LaneMark& started) {
   Timeline& timeline = world_.timeline();
+  NodeLink* const home = views_ == nullptr ? nullptr : &node_;
   {
     const Span span(timeline, Track::kExchange, "encode", exchange_);
     if (on_host_) encode(role, snapshot_);
     lane_->follow(started);
     lane_->copy(header_here_, header_);
     const std::shared_ptr<LaneMark> copied = lane_->mark();
-    world_.wait_until([&] { return copied->reached(); }, "encoding an exchange");
+    wait_for_nodes(home, world_.limit(), [&] {
+      world_.wait_until([&] { return copied->reached(); }, "encoding an exchange");
+    });
   }
   if (node_.size() > 1) {
     const Span span(timeline, Track::kExchange, "compare in node", exchange_);
@@ -203,7 +248,10 @@ void Exchange::run(const Role& role, const LaneMark& started) {
                         *column<std::int64_t>(header_here_, kParametersDigest),
                         on_host_ ? snapshot_ : at::Tensor(), exchange_);
   }
-  if (role.slice) exchange_with_peers(role);
+  if (nodes_in_flight_ == 1) return;
+  wait_for_nodes(home, world_.limit(), [&] {
+    if (role.slice) exchange_with_peers(role);
+  });
   if (node_.size() == 1) return;
   const Span span(timeline, Track::kExchange, "gather in node", exchange_);
   node_.gather(own_here_, role.slices, world_.limit());
@@ -337,34 +385,6 @@ std::vector<at::Tensor> Exchange::residuals() const {
     residuals.push_back(owned_of(residual_, piece).narrow(0, 0, own.length()));
   }
   return residuals;
-}
-
-State Exchange::state() {
-  State state;
-  if (in_flight_) {
-    worker_.wait();
-    state["exchange.own"] = kept(own_here_);
-    state["exchange.back"] = kept(back_here_);
-    if (rule_->needs_sent()) state["exchange.sent"] = kept(snapshot_);
-  }
-  state["exchange.anchor"] = kept(anchor_);
-  state["exchange.rest"] = kept(in_flight_ ? next_residual_ : residual_);
-  return state;
-}
-
-void Exchange::load_state(const State& state) {
-  if (!state.contains("exchange.anchor")) return;
-  restore(state, "exchange.anchor", anchor_);
-  restore(state, "exchange.rest", residual_);
-  in_flight_ = state.contains("exchange.own");
-  if (!in_flight_) return;
-  started_ = Clock::now();  // for people to see: it began in another process
-  restore(state, "exchange.rest", next_residual_);
-  restore(state, "exchange.own", own_here_);
-  restore(state, "exchange.back", back_here_);
-  own_.copy_(own_here_);
-  back_.copy_(back_here_);
-  if (rule_->needs_sent()) restore(state, "exchange.sent", snapshot_);
 }
 
 }  // namespace daso

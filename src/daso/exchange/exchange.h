@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "daso/base/worker.h"
+#include "daso/comm/views.h"
 #include "daso/comm/world.h"
 #include "daso/exchange/hierarchical_mean.h"
 #include "daso/exchange/leaders.h"
@@ -44,6 +45,11 @@ namespace daso {
 // parameters, anchor or residuals: an exchange that is never merged leaves them as they were. All
 // buffers are made at the beginning, or by the first exchange, and kept. One exchange is in flight
 // at most; several would be several Exchanges, each with leaders of another name.
+//
+// In a world for a view an exchange is a transaction (survival.md 2): it begins if the view has not
+// ended, and counts if all nodes have got the whole answer. Else it is abandoned by all, and as if
+// it had never begun. All ranks of a node get the same answers. A node that is alone in its view
+// sends nothing; its parameters become its anchor.
 class Exchange {
  public:
   // All is borrowed but the rule and the lane, which is null for that of the model's device. All
@@ -54,22 +60,34 @@ class Exchange {
 
   // The parameters as they are now, equal on all nodes, become the anchor.
   void set_anchor();
-  void start(std::int64_t exchange);
-  // Throws PeerError; Error if what travelled was not finite, or copies that should be equal are
-  // not.
-  void merge(std::int64_t staleness);
+  // False: nothing begins, since the view has ended.
+  bool start(std::int64_t exchange);
+  // False: it is abandoned. Throws PeerError; Error if what travelled was not finite, or copies
+  // that should be equal are not.
+  bool merge(std::int64_t staleness);
   // Throws the same if the exchange in flight has failed by now; does not wait for it.
-  void check() { worker_.check(); }
+  void check();
 
   // What rounding has left out of the means that this rank owns, as an agreement takes it. Nothing
   // may be in flight.
   std::vector<at::Tensor> residuals() const;
 
-  // Waits for the answer of an exchange in flight, which then is part of the state.
+  // Waits for the answer of an exchange in flight, and until it counts. False: nothing is in
+  // flight, or it is abandoned now.
+  bool settle();
+
+  // Settles an exchange in flight, which then is part of the state. In a world for a view all ranks
+  // of the node call it together, and the state fits a world of any number of nodes.
   State state();
+  // What a node goes on with that joins this one, in the next view: the anchor as it is after the
+  // merge of an exchange in flight, and nothing in flight. As state(); this node's own stays.
+  State state_for_joiner();
   // A state without an anchor is that of an epoch's end on another number of ranks: set_anchor()
   // then comes before the next start.
   void load_state(const State& state);
+  bool in_flight() const { return in_flight_; }
+  // At every change of view: what rounding has left out belongs to owners that may be gone.
+  void clear_residuals();
 
   Costs costs() const { return costs_; }  // up to the last merge
   // How far the nodes were apart, at the last merge of a slice that this rank led
@@ -89,6 +107,14 @@ class Exchange {
   // them: the rows of a piece.
   at::Tensor piece_of(const at::Tensor& slice, const Segment& piece) const;
   at::Tensor owned_of(const at::Tensor& segments, const Segment& piece) const;
+
+  // All of the anchor on the host, from those ranks of the node that keep it.
+  at::Tensor whole_anchor();
+  // The rows of the model in own_here_ or back_here_, without those behind the slices; and the way
+  // back.
+  at::Tensor rows_in(const at::Tensor& all) const;
+  void restore_rows(const State& state, const std::string& name, const at::Tensor& all) const;
+  bool answer_is_here();  // once the exchange thread has ended; false: nodes were lost meanwhile
 
   // Of what a sender encodes in the exchange in flight, from a row of the model on.
   Draws draws_of(std::int64_t sender, std::int64_t first_row) const;
@@ -112,6 +138,7 @@ class Exchange {
   const std::unique_ptr<OuterRule> rule_;
   const std::unique_ptr<Lane> lane_;
   const bool on_host_;  // where the model is: the exchange thread encodes
+  Views* const views_;  // null in a world for good
   NodeLink& node_;      // of memory of the host
   HierarchicalMean mean_;
   const std::optional<int> kept_;      // the slice whose anchor and residuals this rank keeps
@@ -131,7 +158,9 @@ class Exchange {
   at::Tensor residual_;       // what the means that this rank owns have left out
   at::Tensor next_residual_;  // the same after the exchange in flight
   bool in_flight_ = false;
+  bool settled_ = false;                 // it counts
   std::int64_t exchange_ = 0;            // the one in flight
+  int nodes_in_flight_ = 1;              // that take part in it
   Clock::time_point started_;            // when it began
   std::optional<double> next_distance_;  // of its slice
   std::optional<double> distance_;

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daso/exchange/hierarchical_mean.h"
 
+#include <ATen/ATen.h>
+
 #include <algorithm>
+#include <exception>
 #include <utility>
 
 #include "daso/base/error.h"
@@ -17,6 +20,22 @@ Costs& Costs::operator+=(const Costs& other) {
 
 Costs operator+(Costs sum, const Costs& other) { return sum += other; }
 
+void wait_for_nodes(NodeLink* home, Seconds limit, const std::function<void()>& task) {
+  if (home == nullptr) return task();
+  std::exception_ptr failure;
+  try {
+    task();
+  } catch (const PeerError&) {
+    failure = std::current_exception();
+  }
+  const at::Tensor failed = at::zeros({home->size()}, at::kLong);
+  if (failure) failed[home->rank()] = 1;
+  home->gather(failed, {.slices = home->size()}, limit);
+  if (failure) std::rethrow_exception(failure);
+  if (failed.sum().item<std::int64_t>() == 0) return;
+  throw PeerError("another rank of this node has lost one of another node");
+}
+
 HierarchicalMean::HierarchicalMean(World& world, NodeLink& node, Lane& lane, const Leaders& leaders,
                                    std::size_t ahead)
     : world_(world),
@@ -24,6 +43,7 @@ HierarchicalMean::HierarchicalMean(World& world, NodeLink& node, Lane& lane, con
       lane_(lane),
       leaders_(leaders),
       ahead_(ahead),
+      home_(world.views() == nullptr ? nullptr : &world.node_link(leaders.name())),
       flights_(2 * ahead + 1),
       reductions_(leaders.roles()) {
   for (std::size_t number = 0; number < leaders.roles(); ++number) {
@@ -100,7 +120,8 @@ void HierarchicalMean::average_of_nodes(const at::Tensor& tensor, std::int64_t e
                                         const std::vector<at::Tensor>& residuals) {
   const Role& role = leaders_.role(leaders_.role_of(exchange));
   const at::Tensor rows = tensor.view({-1, kFlatBlock});
-  if (role.slice) {
+  wait_for_nodes(home_, world_.limit(), [&] {
+    if (!role.slice) return;
     const Segment own = segment_of(rows.size(0), role.slices.slices, *role.slice);
     const std::vector<Segment> pieces = pieces_of(own.length(), world_.topology().nodes());
     DASO_ASSERT(residuals.empty() || residuals.size() == pieces.size());
@@ -117,7 +138,7 @@ void HierarchicalMean::average_of_nodes(const at::Tensor& tensor, std::int64_t e
                        .done = [this, piece, host] { lane_.copy(piece, host); }});
     }
     finish();
-  }
+  });
   node_.gather(rows, role.slices, world_.limit());
 }
 

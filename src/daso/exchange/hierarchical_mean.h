@@ -20,6 +20,13 @@ struct Costs {
 };
 Costs operator+(Costs sum, const Costs& other);
 
+// Does `task`, which waits for other nodes. In a world that ends with its view a lost node ends
+// what travels between nodes, not what the ranks of a node do together: a rank that goes on would
+// wait there for one that has given up. So all ranks of a node call this, and a PeerError of one is
+// thrown on all. `home` is a link of the node for tensors of the CPU; null in a world for good,
+// where the alarm reaches everybody.
+void wait_for_nodes(NodeLink* home, Seconds limit, const std::function<void()>& task);
+
 // The mean over the nodes of what their ranks hold, in pieces: while one piece is averaged and its
 // mean goes back, the next are on their way, so that links do not idle between two phases. Whoever
 // averages something over several nodes does it here: gradients, agreements, exchanges.
@@ -65,7 +72,9 @@ class HierarchicalMean {
   // A float32 tensor of whole rows of kFlatBlock elements that the ranks of a node hold in common
   // becomes its weighted mean over the nodes. `residuals` are what the owner of a segment adds to
   // its mean and sets to 0: of each of pieces_of() the rows that this rank owns, or nothing at all.
-  // Bits do not depend on who leads. Blocks.
+  // Bits do not depend on who leads. Blocks. In a world for a view a PeerError is thrown on all
+  // ranks of the node; the tensor and the residuals then hold nothing of use, and this object
+  // can average no more.
   void average_of_nodes(const at::Tensor& tensor, std::int64_t exchange,
                         const std::vector<at::Tensor>& residuals = {});
 
@@ -87,6 +96,7 @@ class HierarchicalMean {
   Lane& lane_;
   const Leaders& leaders_;
   const std::size_t ahead_;
+  NodeLink* const home_;                              // for wait_for_nodes()
   std::vector<Flight> flights_;                       // a ring
   std::vector<std::vector<OwnerReduce>> reductions_;  // by role, then by place in the ring
   std::size_t sent_ = 0;  // pieces since the last finish() that have taken the step of this name

@@ -72,9 +72,9 @@ struct CycleState {
   };
   std::int64_t exchanges = 0;  // begun so far, agreements included: the number of the next one
   std::optional<InFlight> in_flight;
-  std::int64_t last_start = 0;  // the step within the epoch; b == 0 of each epoch sets it anew
-  std::int64_t skip = 0;        // of the round that began there
-  std::optional<bool> cycling;  // the last step did; none: an older checkpoint does not say
+  std::int64_t last_start = 0;    // the step within the epoch; b == 0 of each epoch sets it anew
+  std::int64_t skip = 0;          // of the round that began there
+  std::optional<bool> cycling;    // the last step did; none: an older checkpoint does not say
   std::optional<PutOff> put_off;  // to the next view
   bool operator==(const CycleState&) const = default;
 };

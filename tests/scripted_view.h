@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <condition_variable>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <vector>
+
+#include "daso/comm/views.h"
+#include "run_ranks.h"
+
+namespace daso::test {
+
+// The launchers of one view by script, for all ranks of a test's world: an exchange is committed
+// when all nodes have prepared it, unless the script says otherwise.
+class ScriptedView final : public Decisions {
+ public:
+  struct Script {
+    int nodes = 2;
+    std::set<std::int64_t> refused;    // do not begin in this view
+    std::set<std::int64_t> abandoned;  // begin, but do not count
+    bool ended = false;                // as the launchers say when they are asked for nothing else
+  };
+  explicit ScriptedView(Script script) : script_(std::move(script)) {}
+
+  bool start(std::int64_t exchange) override;
+  void prepared(std::int64_t exchange) override;
+  bool committed(std::int64_t exchange, Seconds limit) override;
+  bool ended() override { return script_.ended; }
+
+  int nodes_that_prepared(std::int64_t exchange);
+
+ private:
+  const Script script_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::map<std::int64_t, int> prepared_;
+};
+
+// Ranks of a world for a view; nodes have the ids that stand behind their names in `ids`.
+RankOptions in_view(std::vector<std::string> nodes, const std::map<std::string, int>& ids,
+                    std::shared_ptr<Decisions> decisions);
+
+}  // namespace daso::test
