@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <optional>
 
+#include "daso/comm/views.h"
 #include "daso/exchange/agreement.h"
 #include "daso/exchange/exchange.h"
 #include "daso/strategy/parts.h"
@@ -12,12 +13,13 @@ namespace {
 class Daso final : public Strategy {
  public:
   explicit Daso(const StrategySetup& setup)
-      : gradients_(setup.world, setup.model, gradients_up_to(Reach::kWorld, setup.options)),
+      : views_(setup.world.views()),
+        gradients_(setup.world, setup.model, gradients_up_to(Reach::kWorld, setup.options)),
         means_(setup.world, setup.model, Reach::kWorld),
         pacing_(setup.world, setup.options.schedule, /*in_background=*/true),
         leaders_(setup.world, setup.options.exchange.kind, "exchange"),
         agreement_(setup.world, setup.model, setup.optimizer, leaders_) {
-    if (setup.world.topology().nodes() == 1) return;
+    if (setup.world.topology().nodes() == 1 && views_ == nullptr) return;
     const ExchangeOptions& options = setup.options.exchange;
     exchange_.emplace(setup.world, setup.model, leaders_, options, make_outer_rule(options.merge));
   }
@@ -36,11 +38,19 @@ class Daso final : public Strategy {
 
   StrategyEvents after_step(const StepInfo& info) override {
     if (exchange_) exchange_->check();
-    const Plan plan = pacing_.after_step(info);
-    if (plan.merge) exchange_->merge(plan.merge->staleness);
-    if (plan.then == Plan::Then::kStart) exchange_->start(plan.exchange);
-    if (plan.then == Plan::Then::kAgree) agreement_.agree(plan.exchange, exchange_->residuals());
-    if (info.batch == info.last) means_.average_buffers();
+    Plan plan = pacing_.after_step(info);
+    if (plan.merge && !exchange_->merge(plan.merge->staleness)) {
+      plan.merge.reset();
+      view_ended_ = true;
+    }
+    const bool agrees = plan.then == Plan::Then::kAgree;
+    begin(plan);
+    if (info.batch == info.last && !agrees) means_.average_buffers();
+    // The sooner the node goes on in the next view, the better; where something began, that has
+    // told.
+    if (views_ != nullptr && plan.merge && plan.then == Plan::Then::kNothing && !view_ended_) {
+      view_ended_ = views_->ended();
+    }
     return events_of(plan);
   }
 
@@ -55,6 +65,7 @@ class Daso final : public Strategy {
 
   State state() override {
     agreement_.settle();
+    settle_exchange();
     State state = pacing_.state();
     if (exchange_) state.merge(exchange_->state());
     return state;
@@ -63,6 +74,25 @@ class Daso final : public Strategy {
   void load_state(const State& state) override {
     pacing_.load_state(state);
     if (exchange_) exchange_->load_state(state);
+  }
+
+  bool view_ended() const override { return view_ended_; }
+
+  StrategyEvents enter_view(std::int64_t first_exchange) override {
+    if (exchange_) exchange_->clear_residuals();
+    Plan plan = pacing_.enter_view(first_exchange);
+    begin(plan);
+    return events_of(plan);
+  }
+
+  // What is in flight here is part of the joiner's anchor.
+  State state_for_joiner() override {
+    settle_exchange();
+    Pacing pacing = pacing_;
+    if (exchange_ && exchange_->in_flight()) pacing.abandon();
+    State state = pacing.state();
+    if (exchange_) state.merge(exchange_->state_for_joiner());
+    return state;
   }
 
   Costs costs() const override {
@@ -79,6 +109,27 @@ class Daso final : public Strategy {
   }
 
  private:
+  // Begins what the plan says; where the view has ended it is put off, and the plan says no more.
+  void begin(Plan& plan) {
+    if (plan.then == Plan::Then::kNothing) return;
+    const bool begun =
+        plan.then == Plan::Then::kStart
+            ? exchange_->start(plan.exchange)
+            : agree_on_all(agreement_, means_, plan.exchange, exchange_->residuals());
+    if (begun) return;
+    pacing_.put_off(plan);
+    plan.then = Plan::Then::kNothing;
+    view_ended_ = true;
+  }
+
+  void settle_exchange() {
+    if (!exchange_ || !exchange_->in_flight() || exchange_->settle()) return;
+    pacing_.abandon();
+    view_ended_ = true;
+  }
+
+  Views* const views_;  // null in a world for good
+  bool view_ended_ = false;
   GradientSync gradients_;
   EpochMeans means_;
   Pacing pacing_;

@@ -26,10 +26,10 @@ class Local final : public Strategy {
   }
 
   StrategyEvents after_step(const StepInfo& info) override {
-    const Plan plan = pacing_.after_step(info);
-    if (plan.then == Plan::Then::kAverage) agreement_.average_parameters(plan.exchange);
-    if (plan.then == Plan::Then::kAgree) agreement_.agree(plan.exchange);
-    if (info.batch == info.last) means_.average_buffers();
+    Plan plan = pacing_.after_step(info);
+    const bool agrees = plan.then == Plan::Then::kAgree;
+    begin(plan);
+    if (info.batch == info.last && !agrees) means_.average_buffers();
     return events_of(plan);
   }
 
@@ -48,10 +48,31 @@ class Local final : public Strategy {
   }
   void load_state(const State& state) override { pacing_.load_state(state); }
 
+  bool view_ended() const override { return view_ended_; }
+
+  StrategyEvents enter_view(std::int64_t first_exchange) override {
+    Plan plan = pacing_.enter_view(first_exchange);
+    begin(plan);
+    return events_of(plan);
+  }
+
   Costs costs() const override { return gradients_.costs() + agreement_.costs(); }
   StrategyStatus status() const override { return pacing_.status(); }
 
  private:
+  // Does what the plan says; where the view has ended it is put off, and the plan says no more.
+  void begin(Plan& plan) {
+    if (plan.then == Plan::Then::kNothing) return;
+    const bool done = plan.then == Plan::Then::kAverage
+                          ? agreement_.average_parameters(plan.exchange)
+                          : agree_on_all(agreement_, means_, plan.exchange);
+    if (done) return;
+    pacing_.put_off(plan);
+    plan.then = Plan::Then::kNothing;
+    view_ended_ = true;
+  }
+
+  bool view_ended_ = false;
   GradientSync gradients_;
   EpochMeans means_;
   Pacing pacing_;

@@ -86,10 +86,28 @@ double EpochMeans::mean_loss(int epoch, double loss) {
 }
 
 void EpochMeans::average_buffers() {
+  prepare_buffers();
+  take_buffers();
+}
+
+void EpochMeans::prepare_buffers() {
   if (model_.buffers().numel() == 0) return;
-  world_.wait_for(model_.buffers().device(), "averaging buffers");  // which are then read
+  prepared_ = model_.buffers().clone();
+  world_.wait_for(prepared_.device(), "averaging buffers");  // which are then read
   const TimedSpan span(world_.timeline(), Track::kAgreement, "buffers", 0);
-  buffers_mean_(model_.buffers(), world_.limit());
+  buffers_mean_(prepared_, world_.limit());
+}
+
+void EpochMeans::take_buffers() {
+  if (prepared_.defined()) model_.buffers().copy_(prepared_);
+  prepared_.reset();
+}
+
+bool agree_on_all(Agreement& agreement, EpochMeans& means, std::int64_t exchange,
+                  const std::vector<at::Tensor>& residuals) {
+  if (!agreement.agree(exchange, residuals, [&] { means.prepare_buffers(); })) return false;
+  means.take_buffers();
+  return true;
 }
 
 Pacing::Pacing(World& world, const ScheduleOptions& schedule, bool in_background)

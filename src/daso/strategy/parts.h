@@ -2,6 +2,7 @@
 #pragma once
 
 #include "daso/comm/ordered_mean.h"
+#include "daso/exchange/agreement.h"
 #include "daso/exchange/hierarchical_mean.h"
 #include "daso/policy/cycle.h"
 #include "daso/strategy/strategy.h"
@@ -21,13 +22,22 @@ class EpochMeans {
 
   double mean_loss(int epoch, double loss);
   void average_buffers();
+  // The same in two steps, of which the first leaves the buffers as they are.
+  void prepare_buffers();
+  void take_buffers();
 
  private:
   World& world_;
   FlatModel& model_;
   Communicator& ranks_;
   OrderedMean buffers_mean_;
+  at::Tensor prepared_;
 };
+
+// What is due when a cycling epoch ends: all that nodes have differed in becomes its mean. False:
+// as Agreement::agree().
+bool agree_on_all(Agreement& agreement, EpochMeans& means, std::int64_t exchange,
+                  const std::vector<at::Tensor>& residuals = {});
 
 // The policy of a strategy with phases: what its schedule and its cycle say is due, and what a
 // checkpoint and people who watch need to know of both.

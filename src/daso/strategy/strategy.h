@@ -126,9 +126,23 @@ class Strategy {
   // for it. before_step() does that by itself; a look at the optimizer's state in between needs it.
   virtual void settle() {}
 
-  // An exchange in flight is part of the state; state() waits for its answer.
+  // An exchange in flight is part of the state; state() waits for its answer. In a world for a view
+  // it waits until it counts, too, and all ranks of the node call it together.
   virtual State state() { return {}; }
   virtual void load_state(const State&) {}
+
+  // Where nodes come and go (comm/views.h). The view has ended, as all ranks of the node have heard
+  // by now: to be asked after a step and after state(). The node then goes on in a world for the
+  // next view, with a strategy that is given the state of this one and enters the view before its
+  // next step.
+  virtual bool view_ended() const { return false; }
+  // Begins what the view's end had put off; what has a lower number than the view's first exchange
+  // was given up. Returns what was done. view_ended() may hold again.
+  virtual StrategyEvents enter_view(std::int64_t /*first_exchange*/) { return {}; }
+  // The state of a node that joins this one, whose ranks call it together when state() has been
+  // taken. Where there is an anchor, "exchange.anchor" is all of it, [rows, kFlatBlock] of floats,
+  // and the joiner's parameters are the same.
+  virtual State state_for_joiner() { return state(); }
 
   virtual Costs costs() const = 0;
 
