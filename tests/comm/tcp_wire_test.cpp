@@ -2,8 +2,10 @@
 // What a connection says, on bytes alone: checksums, proofs, headers, handshakes.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 
+#include "daso/base/error.h"
 #include "daso/comm/tcp/frame.h"
 #include "daso/comm/tcp/handshake.h"
 #include "daso/comm/tcp/integrity.h"
@@ -79,6 +81,41 @@ TEST(Frame, IsRefusedWithAnyBitTurned) {
   }
 }
 
+TEST(FrameReader, GivesWholeLettersHoweverTheyCome) {
+  const std::string text = "a letter";
+  std::vector<std::byte> stream = framed_letter({.group = 1, .number = 2}, bytes_of(text));
+  for (const auto& more : {framed_letter({}, {}), framed_goodbye()}) {
+    stream.insert(stream.end(), more.begin(), more.end());
+  }
+  for (std::size_t piece = 1; piece <= stream.size(); ++piece) {
+    FrameReader reader;
+    std::vector<FrameReader::Frame> frames;
+    for (std::size_t at = 0; at < stream.size(); at += piece) {
+      reader.add(std::span(stream).subspan(at, std::min(piece, stream.size() - at)));
+      while (auto frame = reader.next(text.size())) frames.push_back(*std::move(frame));
+    }
+    ASSERT_EQ(frames.size(), 3u) << piece;
+    EXPECT_EQ(frames[0].header.tag, (Tag{.group = 1, .number = 2}));
+    EXPECT_TRUE(std::ranges::equal(frames[0].letter, bytes_of(text)));
+    EXPECT_TRUE(frames[1].letter.empty());
+    EXPECT_EQ(frames[2].header.kind, Header::Kind::kGoodbye);
+  }
+}
+
+TEST(FrameReader, RefusesAnyBitTurnedAndWhatIsTooLong) {
+  const std::vector<std::byte> frame = framed_letter({.group = 1}, bytes_of("text"));
+  for (std::size_t bit = 0; bit < 8 * frame.size(); ++bit) {
+    auto damaged = frame;
+    damaged[bit / 8] ^= static_cast<std::byte>(1 << (bit % 8));
+    FrameReader reader;
+    reader.add(damaged);
+    EXPECT_THROW(reader.next(100), PeerError) << bit;
+  }
+  FrameReader reader;
+  reader.add(std::span(frame).first(kHeaderBytes));  // known before its bytes come
+  EXPECT_THROW(reader.next(3), PeerError);
+}
+
 // Carries what both say until neither says more. False: one of them has refused the other.
 bool meet(Handshake& dialler, Handshake& acceptor) {
   const auto carry = [](Handshake& from, Handshake& to) {
@@ -98,10 +135,11 @@ TEST(Handshake, TellsTheAcceptorWhoComes) {
   EXPECT_EQ(acceptor.introduction().from, 3);
 }
 
-TEST(Handshake, RefusesAnotherKeyRankOrView) {
+TEST(Handshake, RefusesAnotherKeyRankViewOrService) {
   Handshake dialler = Handshake::dial("key", kThreeToOne);
-  for (Handshake acceptor : {Handshake::accept("kez", 1, 5), Handshake::accept("key", 2, 5),
-                             Handshake::accept("key", 1, 4)}) {
+  for (Handshake acceptor :
+       {Handshake::accept("kez", 1, 5), Handshake::accept("key", 2, 5),
+        Handshake::accept("key", 1, 4), Handshake::accept("key", 1, 5, Service::kLaunchers)}) {
     Handshake fresh = dialler;
     EXPECT_FALSE(meet(fresh, acceptor));
   }

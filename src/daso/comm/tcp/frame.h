@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <vector>
 
 // What travels on a connection once both ends have proved themselves: frames. A frame is a header,
 // and for a letter its bytes and their checksum.
@@ -35,5 +36,28 @@ inline constexpr std::size_t kChecksumBytes = 4;
 void encode(const Header& header, std::span<std::byte, kHeaderBytes> bytes);
 // None for what no sender of ours has written: the header has a checksum of its own.
 std::optional<Header> decode(std::span<const std::byte, kHeaderBytes> bytes);
+
+// --- letters that are short enough to be held as a whole ---
+
+std::vector<std::byte> framed_letter(const Tag& tag, std::span<const std::byte> bytes);
+std::vector<std::byte> framed_goodbye();
+
+// Takes bytes as they come, and gives whole frames.
+class FrameReader {
+ public:
+  struct Frame {
+    Header header;
+    std::vector<std::byte> letter;
+  };
+
+  void add(std::span<const std::byte> bytes);
+  // None: more must come first. Throws PeerError for what is damaged or longer than the limit, of
+  // which nothing is kept; then nothing of this sender can be read any more.
+  std::optional<Frame> next(std::size_t most_letter_bytes);
+
+ private:
+  std::vector<std::byte> bytes_;
+  std::size_t given_ = 0;  // bytes at the beginning that next() is done with
+};
 
 }  // namespace daso::tcp

@@ -19,7 +19,7 @@ struct Hello {
   std::uint32_t version;
   std::uint32_t from;
   std::uint32_t to;
-  std::uint32_t reserved;
+  std::uint32_t service;
   std::uint64_t view;
   Nonce nonce;
 };
@@ -65,7 +65,7 @@ Handshake Handshake::dial(const std::string& key, const Introduction& introducti
                                 .version = kProtocol,
                                 .from = static_cast<std::uint32_t>(introduction.from),
                                 .to = static_cast<std::uint32_t>(introduction.to),
-                                .reserved = 0,
+                                .service = static_cast<std::uint32_t>(introduction.service),
                                 .view = introduction.view,
                                 .nonce = fresh_nonce()});
   handshake.outgoing_ = handshake.said_;
@@ -73,10 +73,10 @@ Handshake Handshake::dial(const std::string& key, const Introduction& introducti
   return handshake;
 }
 
-Handshake Handshake::accept(const std::string& key, int own_rank, std::uint64_t view) {
+Handshake Handshake::accept(const std::string& key, int own_rank, std::uint64_t view,
+                            Service service) {
   Handshake handshake(key, /*dials=*/false);
-  handshake.own_rank_ = own_rank;
-  handshake.view_ = view;
+  handshake.awaited_introduction_ = {.to = own_rank, .view = view, .service = service};
   handshake.awaited_ = sizeof(Hello);
   return handshake;
 }
@@ -104,12 +104,14 @@ bool Handshake::take(std::span<const std::byte> bytes) {
   }
   if (proved_) return equal(read<Digest>(bytes), proof(kDialler));
   const auto hello = read<Hello>(bytes);
-  if (hello.magic != kMagic || hello.version != kProtocol || hello.view != view_ ||
-      hello.to != static_cast<std::uint32_t>(own_rank_)) {
+  const Introduction& wanted = awaited_introduction_;
+  if (hello.magic != kMagic || hello.version != kProtocol || hello.view != wanted.view ||
+      hello.to != static_cast<std::uint32_t>(wanted.to) ||
+      hello.service != static_cast<std::uint32_t>(wanted.service)) {
     return false;
   }
-  introduction_ = {
-      .from = static_cast<int>(hello.from), .to = static_cast<int>(hello.to), .view = hello.view};
+  introduction_ = wanted;
+  introduction_.from = static_cast<int>(hello.from);
   said_.assign(bytes.begin(), bytes.end());
   const Nonce nonce = fresh_nonce();
   append(said_, nonce);
