@@ -47,8 +47,8 @@ struct SwitchboardOptions {
   SwitchboardLimits limits;
 };
 
-// What the owner hears, on the switchboard's thread. None of them may throw; any may be empty. They
-// may call the switchboard's functions but abort().
+// What the owner hears, on the switchboard's thread, which may begin before the constructor has
+// returned. None of them may throw; any may be empty. They may call all but abort().
 struct SwitchboardEvents {
   // Bytes come as they were sent, or not at all.
   std::function<void(const membership::Member& from, std::span<const std::byte> message)>
