@@ -238,9 +238,7 @@ void Switchboard::Operator::tell_trouble(NodeId node, const std::string& problem
   const auto found = nodes_.find(node);
   const bool known = found != nodes_.end() && found->second.address;
   const std::lock_guard lock(mutex_);
-  troubles_[node] =
-      known ? fmt::format("node {} at {}: {}", node, found->second.address->text(), problem)
-            : fmt::format("node {}: {}", node, problem);
+  troubles_[node] = known ? found->second.address->text() + ": " + problem : problem;
 }
 
 // Messages that are queued still go out, then a goodbye on every line.
