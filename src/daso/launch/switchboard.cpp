@@ -8,6 +8,7 @@
 namespace daso {
 
 Switchboard::Switchboard(SwitchboardOptions options, SwitchboardEvents events) {
+  require(!options.key.empty(), "launchers that write to each other need the job's key");
   require(options.greeting.text.size() <= kMostGreetingText,
           "a launcher's greeting may have {} bytes, got {}", kMostGreetingText,
           options.greeting.text.size());

@@ -32,14 +32,16 @@ inline constexpr std::size_t kMostGreetingText = 1024;
 struct SwitchboardLimits {
   Seconds handshake{2};  // for one who calls, to prove itself and to greet
   Seconds leaving{1};    // for the others to take note, in good order
-  Seconds stalled{5};    // after which a connection is given up that nothing gets through
-  int strangers = 64;    // who have called and not proved themselves, at a time
+  // After which a connection is given up that nothing gets through: longer than a member may be
+  // silent, since the other end may hear a reset when the network is back.
+  Seconds stalled{10};
+  int strangers = 64;  // who have called and not proved themselves, at a time
   std::size_t queued_bytes = std::size_t{256} << 10;  // for one node; beyond it the oldest go
 };
 
 struct SwitchboardOptions {
   membership::Member self;
-  std::string key;           // of the job
+  std::string key;           // of the job; not empty
   FileDescriptor listening;  // none: calls others, and nobody can call it
   Greeting greeting;         // without a host: the address that `listening` is bound to
   std::map<membership::NodeId, Address> nodes;  // numeric addresses of others; see know()

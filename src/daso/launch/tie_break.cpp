@@ -112,7 +112,7 @@ std::optional<std::vector<Member>> FileTieBreak::claim(membership::ViewNumber vi
     auto named = parse_half(trim(first));
     if (!named) trouble_ = fmt::format("{} names no half of a view", path.string());
     return named;
-  } catch (const Error& problem) {
+  } catch (const std::exception& problem) {
     trouble_ = problem.what();
     return std::nullopt;
   }

@@ -13,6 +13,7 @@
 #include "daso/base/error.h"
 #include "daso/base/paths.h"
 #include "daso/base/text.h"
+#include "daso/comm/socket_address.h"
 
 namespace daso {
 
@@ -60,7 +61,7 @@ std::optional<HalfClaim> parse_claim(std::string_view line) {
 
 // --- what a witness remembers ---
 
-Claims::Claims(const std::filesystem::path& file) : path_(file) {
+Claims::Claims(std::filesystem::path file) : path_(std::move(file)) {
   if (path_.empty()) return;
   file_ = FileDescriptor(::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   require(file_.open(), "the witness's file {} cannot be opened: {}", path_.string(),
@@ -122,11 +123,21 @@ WitnessTieBreak::WitnessTieBreak(Options options) : options_(std::move(options))
   require(is_job_name(options_.job),
           "a job's name has 1 to {} letters, digits and ._- for a witness, got '{}'", kMostJobName,
           options_.job);
+  require(!options_.key.empty(), "a witness is asked with a key, and got an empty one");
+  static_cast<void>(SocketAddress(options_.witness));
 }
 
 std::optional<std::vector<Member>> WitnessTieBreak::claim(membership::ViewNumber view,
                                                           const std::vector<Member>& half) {
-  const HalfClaim claim{.job = options_.job, .view = view, .half = half};
+  try {
+    return ask({.job = options_.job, .view = view, .half = half});
+  } catch (const std::exception& problem) {  // no descriptor is left for it
+    trouble_ = problem.what();
+    return std::nullopt;
+  }
+}
+
+std::optional<std::vector<Member>> WitnessTieBreak::ask(const HalfClaim& claim) {
   std::mutex mutex;
   std::condition_variable changed;
   std::optional<std::vector<Member>> named;

@@ -33,7 +33,7 @@ std::optional<HalfClaim> parse_claim(std::string_view line);
 // anybody is told. Throws ConfigError for a file that is another witness's or not of this kind.
 class Claims {
  public:
-  explicit Claims(const std::filesystem::path& file);  // empty: in memory alone
+  explicit Claims(std::filesystem::path file);  // empty: in memory alone
 
   // None: it cannot be kept, so nobody is named.
   std::optional<HalfClaim> first(const HalfClaim& claim);
@@ -74,12 +74,15 @@ class WitnessTieBreak : public TieBreak {
     std::string job;
     Seconds limit{1};
   };
+  // Throws ConfigError.
   explicit WitnessTieBreak(Options options);
 
   std::optional<std::vector<membership::Member>> claim(
       membership::ViewNumber view, const std::vector<membership::Member>& half) override;
 
  private:
+  std::optional<std::vector<membership::Member>> ask(const HalfClaim& claim);
+
   const Options options_;
 };
 

@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "daso/comm/tcp/integrity.h"
@@ -51,7 +52,7 @@ class Handshake {
   const Introduction& introduction() const { return introduction_; }
 
  private:
-  Handshake(const std::string& key, bool dials) : key_(key), dials_(dials) {}
+  Handshake(std::string key, bool dials) : key_(std::move(key)), dials_(dials) {}
   Digest proof(const char* role) const;
 
   std::string key_;
