@@ -1,14 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Switchboards that talk over loopback; who comes and goes, and what strangers and damage do.
+// Switchboards that talk over loopback; who comes and goes.
 #include "daso/launch/switchboard.h"
-
-#include <sys/socket.h>
 
 #include <future>
 
-#include "daso/comm/socket_address.h"
 #include "daso/membership/message.h"
-#include "launch/relay.h"
 #include "launch/switchboards.h"
 
 namespace daso::test {
@@ -165,63 +161,7 @@ TEST(Switchboard, DropsTheOldestForANodeThatDoesNotRead) {
   EXPECT_EQ(one.times("0.1 says " + std::to_string(count - 1) + body), 1);
 }
 
-// --- strangers and damage ---
-
-TEST(Switchboard, AWrongKeyGetsNowhere) {
-  Board zero({0, 1});
-  Board stranger({1, 1}, {.key = "another", .nodes = {{0, zero.address}}});
-  zero.switchboard->know(1, stranger.address);  // nor do we believe it
-  const Deadline deadline(kLimit);
-  while (stranger.switchboard->trouble(0).empty() && !deadline.passed()) {
-    ASSERT_TRUE(zero.hears("tick", zero.times("tick") + 1));
-  }
-  EXPECT_EQ(stranger.switchboard->trouble(0),
-            zero.address.text() + ": it does not belong to this job");
-  Board member({2, 1}, {.nodes = {{0, zero.address}}});
-  EXPECT_TRUE(member.reaches(zero));
-  EXPECT_EQ(zero.times(stranger.greeting()), 0);
-  EXPECT_EQ(stranger.times(zero.greeting()), 0);
-}
-
-FileDescriptor dial(const Address& address) {
-  const SocketAddress where(address);
-  FileDescriptor socket(::socket(where.family(), SOCK_STREAM | SOCK_CLOEXEC, 0));
-  EXPECT_EQ(::connect(socket.get(), where.get(), where.bytes()), 0);
-  return socket;
-}
-
-TEST(Switchboard, AFloodOfStrangersKeepsNobodyOut) {
-  Board zero({0, 1}, {.limits = {.handshake = Seconds(60)}});  // none goes by itself
-  const std::size_t before = entries_of("/proc/self/fd");
-  std::vector<FileDescriptor> strangers;
-  for (int i = 0; i < 300; ++i) {
-    strangers.push_back(dial(zero.address));
-    if (i % 2 == 0) ::send(strangers.back().get(), "GET / HTTP/1.0\r\n\r\n", 18, MSG_NOSIGNAL);
-    if (i % 3 == 0) strangers.back().close();
-  }
-  Board one({1, 1}, {.nodes = {{0, zero.address}}});
-  EXPECT_TRUE(one.reaches(zero));
-  EXPECT_TRUE(zero.reaches(one));
-  // Ours: 64 strangers at most, and a few of the new board.
-  EXPECT_LE(entries_of("/proc/self/fd"), before + 200 + 64 + 10);
-}
-
-TEST(Switchboard, DamageEndsAConnectionThatIsThenMadeAnew) {
-  Board zero({0, 1});
-  Relay relay(zero.address);
-  Board one({1, 1}, {.nodes = {{0, relay.address()}}});
-  ASSERT_TRUE(one.hears_greeting_of(zero));
-  ASSERT_TRUE(one.reaches(zero));
-  const int greetings = zero.times(one.greeting());
-  relay.damage_next();
-  one.switchboard->send(0, bytes_of("a message that is damaged"));
-  ASSERT_TRUE(zero.hears_greeting_of(one, greetings + 1));
-  EXPECT_TRUE(one.reaches(zero));
-  EXPECT_EQ(zero.times("1.1 says a message that is damaged"), 0);
-  // Nobody has died of it.
-  EXPECT_EQ(zero.times("1.1 reset"), 0);
-  EXPECT_EQ(one.times("0.1 reset"), 0);
-}
+// --- what is left ---
 
 TEST(Switchboard, LeavesNothingBehind) {
   const auto once = [](bool in_order) {

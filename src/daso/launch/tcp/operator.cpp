@@ -157,8 +157,8 @@ void Switchboard::Operator::take(Connected& one, const tcp::FrameReader::Frame& 
 
 // Ends a connection whose other end may well be alive: a goodbye keeps it from hearing a reset.
 void Switchboard::Operator::part(Connected& one, const std::string& reason) {
-  tell_trouble(one.line.node(), reason);
   one.line.say_goodbye(Deadline(options_.limits.leaving));
+  if (!has_line(one.line.node())) tell_trouble(one.line.node(), reason);
 }
 
 void Switchboard::Operator::flush() {
@@ -188,14 +188,20 @@ void Switchboard::Operator::reap() {
     const bool reset = line.state() == Line::State::kClosed && !one->goodbye && !line.leaving();
     const std::optional<membership::Member> member = one->member;
     const NodeId number = line.node();
-    if (!line.leaving()) {
-      tell_trouble(number, one->goodbye ? "it has left" : late ? "no greeting" : line.problem());
-    }
+    const bool was_leaving = line.leaving().has_value();
+    const std::string problem = one->goodbye ? "it has left"
+                                : late       ? "no greeting"
+                                             : line.problem();
+    // It may have stopped for a while, and shall not take us for dead when it goes on.
+    if (late) one->line.say_goodbye(Deadline(Seconds(0)));
     one = lines_.erase(one);
-    Node& node = nodes_[number];
-    if (!has_line(number)) call_later(node);
-    // One whose address nobody knows leaves no trace; there may be any number of them.
-    if (!node.address && !has_line(number)) forget(number);
+    if (!has_line(number)) {
+      if (!was_leaving) tell_trouble(number, problem);
+      Node& node = nodes_[number];
+      call_later(node);
+      // One whose address nobody knows leaves no trace; there may be any number of them.
+      if (!node.address) forget(number);
+    }
     if (reset && member && events_.on_reset) events_.on_reset(*member);
   }
 }
