@@ -21,7 +21,7 @@ struct KindRow {
   double longest;   // seconds; 0: it happens at once
 };
 // In the order of Fault::Kind.
-constexpr std::array<KindRow, 12> kKinds = {{{"crash", 4, 0},
+constexpr std::array<KindRow, 13> kKinds = {{{"crash", 4, 0},
                                              {"power loss", 2, 0},
                                              {"crash at", 5, 0},
                                              {"restart", 6, 0},
@@ -32,7 +32,8 @@ constexpr std::array<KindRow, 12> kKinds = {{{"crash", 4, 0},
                                              {"slow", 2, 1},
                                              {"false death", 1, 0},
                                              {"leave", 2, 0},
-                                             {"no witness", 1, 1}}};
+                                             {"no witness", 1, 1},
+                                             {"ranks die", 4, 0}}};
 
 const KindRow& row_of(Fault::Kind kind) { return kKinds[static_cast<std::size_t>(kind)]; }
 

@@ -22,7 +22,8 @@ struct Fault {
     kSlow,     // messages and answers take `detail` times as long
     kFalseDeath,  // node is told that other died; with detail other hears the same of node
     kLeave,       // on purpose
-    kNoWitness    // the tie-break does not answer
+    kNoWitness,   // the tie-break does not answer
+    kRanksDie     // of a node whose launcher lives
   };
   Kind kind = Kind::kCrash;
   double at = 0;  // seconds

@@ -152,7 +152,7 @@ void Simulation::train(unsigned which) {
 void Simulation::answer(unsigned which, ViewNumber number, ExchangeNumber exchange) {
   Membership& machine = *nodes_[which].machine;
   const View& view = machine.view();
-  if (view.number != number) return;
+  if (view.number != number || nodes_[which].ranks_gone) return;
   const auto place = static_cast<std::size_t>(exchange - view.first_exchange);
   const unsigned started = started_.at(number - 1).at(place);
   const bool whole = std::ranges::all_of(view.members, [&](const Member& member) {

@@ -139,7 +139,8 @@ void Simulation::happen_to(Node& node, const Event& event) {
       return machine.ready();
     case Event::Kind::kLeave:
       node.leaving = true;
-      return machine.leave(now);
+      node.ranks_gone = event.number != 0;
+      return node.ranks_gone ? machine.fail(now) : machine.leave(now);
     default:
       return;
   }
@@ -168,6 +169,8 @@ void Simulation::begin_fault(const Fault& fault) {
       return;
     case Fault::Kind::kLeave:
       return schedule(0, Event::Kind::kLeave, fault.node);
+    case Fault::Kind::kRanksDie:
+      return schedule(0, Event::Kind::kLeave, fault.node, 0, 1);
     case Fault::Kind::kNoWitness:
       ++witness_away_;
       break;

@@ -40,6 +40,7 @@ class Simulation {
     ViewNumber frozen = 0;  // the last view that the ranks have left
     std::int64_t frozen_step = 0;
     bool leaving = false;
+    bool ranks_gone = false;
     std::optional<Fault> doom;  // kCrashAt
   };
   struct Event {

@@ -11,7 +11,7 @@ namespace daso::membership {
 
 bool Membership::has_reason_to_change() const {
   if (phase_ == Phase::kChanging || watch_.any_lost()) return true;
-  if (leaving_ && !votes_.progress().in_flight()) return true;
+  if (leaves_now()) return true;
   if (std::ranges::any_of(peers_, &Peer::leaving)) return true;
   // A joiner enters when all hear it: else the change would be for nothing, again and again.
   return std::ranges::any_of(ready_candidates(), [&](const Member& candidate) {

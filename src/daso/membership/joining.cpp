@@ -62,6 +62,11 @@ void Membership::leave(Seconds now) {
   change_if_due(now);
 }
 
+void Membership::fail(Seconds now) {
+  failed_ = true;
+  leave(now);
+}
+
 // Who has left stays until the others know that it has: they may need its word to learn it.
 void Membership::linger(Seconds now) {
   std::erase_if(contacts_,

@@ -100,7 +100,7 @@ void Membership::send(NodeId to, ViewNumber view, Body body) {
 
 Pulse Membership::pulse() const {
   return {.progress = votes_.progress(),
-          .leaving = leaving_ && !votes_.progress().in_flight(),
+          .leaving = leaves_now(),
           .candidates = ready_candidates()};
 }
 

@@ -101,6 +101,9 @@ class Membership {
 
   // Leaves on purpose: start nothing more; what is in flight will be settled first.
   void leave(Seconds now);
+  // The own ranks are gone: leaves at once, with what they have prepared. The launcher lives, so its
+  // word still counts in the decision.
+  void fail(Seconds now);
   // Joiner: has caught up.
   void ready() { ready_ = true; }
   // Member: whether joiners may enter now; blocking phases say no until their epoch ends.
@@ -153,6 +156,7 @@ class Membership {
   void on(const Member& from, ViewNumber view, const Accepted& accepted, Seconds now);
   bool is_for_next_view(const Member& from, ViewNumber view) const;
   bool has_reason_to_change() const;
+  bool leaves_now() const { return leaving_ && (failed_ || !votes_.progress().in_flight()); }
   void begin_change();
   void change_if_due(Seconds now);
   void begin_ballot(Seconds now);
@@ -185,6 +189,7 @@ class Membership {
   Watch watch_;
   std::vector<Peer> peers_;
   bool leaving_ = false;
+  bool failed_ = false;  // leaves without its ranks
   bool admitting_ = true;
   std::vector<Candidate> candidates_;
   std::optional<Seconds> alone_since_;
