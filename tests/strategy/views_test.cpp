@@ -201,6 +201,25 @@ TEST(Views, NodeThatIsLeftAloneTrainsOn) {
   }
 }
 
+// What rounding left belongs to owners that may be gone.
+TEST(Views, ClearRests) {
+  Job job = mean_job();
+  job.options.exchange.wire = Wire::kInt4;
+  const auto view = std::make_shared<ScriptedView>(ScriptedView::Script{.nodes = 2});
+  run_ranks(in_view(job.nodes, kNodeIds, view), [&](World& world) {
+    Replica replica(world, job);
+    for (std::int64_t step = 0; step < 3; ++step) replica.step(job, job.run_plan.at(0, step));
+    const auto rest = [&] {
+      return replica.strategy->state().at("exchange.rest").abs().sum().item<float>();
+    };
+    EXPECT_GT(rest(), 0);
+    const at::Tensor anchor = replica.strategy->state().at("exchange.anchor");
+    EXPECT_THAT(replica.strategy->enter_view(1), IsEmpty());
+    EXPECT_EQ(rest(), 0);
+    EXPECT_TRUE(at::equal(replica.strategy->state().at("exchange.anchor"), anchor));
+  });
+}
+
 // The donor goes on with an exchange in flight, the joiner has it in its anchor: from then on both
 // are one run, in which the joiner had learned nothing before.
 TEST(Views, JoinerTakesTheAnchorWithWhatIsInFlight) {
