@@ -64,7 +64,7 @@ struct SurvivalFlags {
   bool go_on = false;
   Survival survival;
 };
-void add_survival_flags(CLI::App& app, SurvivalFlags& flags);
+void add_survival_flags(CLI::App& app, SurvivalFlags& flags, LaunchFlags& launch);
 // None: the job stops. Throws ConfigError where it is asked to go on and cannot.
 std::optional<Survival> survival_of(const SurvivalFlags& flags, const LaunchFlags& launch);
 

@@ -2,6 +2,7 @@
 #include "daso/launch/launch_flags.h"
 
 #include <CLI/CLI.hpp>
+#include <fstream>
 
 #include "cli/flags.h"
 #include "daso/base/error.h"
@@ -15,13 +16,23 @@ namespace {
 constexpr Seconds kShortestLimit{0.001};
 constexpr Seconds kShortestSilence{0.5};
 
-// HOST:PORT, in the form that Address::text() gives.
+// HOST:PORT,..., in the form that Address::text() gives.
 std::string parse_rendezvous(const std::string& text) {
   try {
-    return parse_address(text).text();
+    std::vector<std::string> places;
+    for (const std::string& place : split(text, ',')) places.push_back(parse_address(place).text());
+    return join(places, ",");
   } catch (const ConfigError& error) {
     throw ConfigError(fmt::format("--rendezvous: {}", error.what()));
   }
+}
+
+std::string token_in(const std::string& file) {
+  std::ifstream stream(file);
+  std::string token;
+  std::getline(stream, token);
+  require(!token.empty(), "--job-token-file {}: there is no token in the first line", file);
+  return token;
 }
 
 std::vector<std::string> parse_hosts(const std::string& text) {
@@ -71,7 +82,7 @@ void add_launch_flags(CLI::App& app, LaunchFlags& flags, Shape shape) {
         flags.backend = parse_choice("--backend", text, {"gloo", "tcp", "mpi", "self"});
       })
       ->default_str(flags.backend);
-  add("--rendezvous", "HOST:PORT", "Where the ranks meet; an address of node 0",
+  add("--rendezvous", "HOST:PORT", "Where the ranks meet; an address of node 0, or of each node",
       [&](const std::string& text) { flags.rendezvous = parse_rendezvous(text); });
   add("--interface", "DEV", "Network device to talk through",
       [&](const std::string& text) { flags.interface = text; });
@@ -79,6 +90,8 @@ void add_launch_flags(CLI::App& app, LaunchFlags& flags, Shape shape) {
       [&](const std::string& text) { flags.ports = parse_ports(text); });
   add("--job-token", "TEXT", "Keeps processes of other jobs out; also DASO_JOB_TOKEN",
       [&](const std::string& text) { flags.job_token = text; });
+  add("--job-token-file", "FILE", "The same from a file, which others on the machine cannot read",
+      [&](const std::string& text) { flags.job_token = token_in(text); });
   add("--timeout", "SECONDS", "Limit of everything that waits for another rank",
       [&](const std::string& text) {
         flags.limit = parse_seconds("--timeout", text, kShortestLimit);
@@ -93,7 +106,7 @@ void add_launch_flags(CLI::App& app, LaunchFlags& flags, Shape shape) {
       ->default_str(fmt::format("{}", flags.grace.count()));
 }
 
-void add_survival_flags(CLI::App& app, SurvivalFlags& flags) {
+void add_survival_flags(CLI::App& app, SurvivalFlags& flags, LaunchFlags& launch) {
   const auto add = [&app](const char* name, const char* type, const char* meaning, auto take) {
     return app.add_option_function<std::string>(name, take, meaning)
         ->type_name(type)
@@ -109,6 +122,11 @@ void add_survival_flags(CLI::App& app, SurvivalFlags& flags) {
         flags.survival.restarts = parse_count("--restarts", text, 0);
       })
       ->default_str(std::to_string(flags.survival.restarts));
+  add("--join", "HOST:PORT,...", "Join a run at work whose launchers listen there, as --node-index",
+      [&](const std::string& text) {
+        launch.rendezvous = parse_rendezvous(text);
+        flags.survival.joins = true;
+      });
   add("--silence", "SECONDS", "After which a node that says nothing is lost",
       [&](const std::string& text) {
         flags.survival.silence = parse_seconds("--silence", text, kShortestSilence);

@@ -137,7 +137,7 @@ Command add_train(CLI::App& parent) {
   app->add_flag("--json", command->json, "Print the summary alone, as JSON");
   add_launch_flags(*app, command->launch, kSmallCluster);
   add_world_flags(*app, command->launch);
-  add_survival_flags(*app, command->survival);
+  add_survival_flags(*app, command->survival, command->launch);
   app->footer(
       "Ends with 0 when the run is finished, and with 75 when a signal (Ctrl-C, SIGTERM, SIGUSR1)\n"
       "has stopped it and it can go on with --resume. See docs/training.md.");

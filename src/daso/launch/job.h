@@ -28,7 +28,7 @@ class Job {
   // The hooks are a supervisor's own.
   struct Hooks {
     std::function<bool(const RankEnd&)> takes_end;
-    std::function<std::optional<Seconds>()> on_turn;
+    std::function<SupervisorOptions::Turn()> on_turn;
   };
   explicit Job(const LaunchOptions& options, Hooks hooks = {});
 

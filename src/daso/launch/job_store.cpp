@@ -7,6 +7,7 @@
 #include "daso/comm/lookout.h"
 #include "daso/comm/own_address.h"
 #include "daso/comm/rendezvous.h"
+#include "daso/launch/launch_plan.h"
 
 namespace daso {
 namespace {
@@ -20,9 +21,17 @@ FileDescriptor listen_on_node(const ClusterNode& node) {
   return listen_on({node.address, 0});
 }
 
+// Where the store of this launcher is. In a job that survives each has one, beside the place where
+// launchers call it.
+Address place_of(const LaunchOptions& options) {
+  const std::vector<Address> places = launcher_addresses(options);
+  if (!options.survival || !options.node_index) return places.front();
+  return {places.at(static_cast<std::size_t>(*options.node_index)).host, 0};
+}
+
 FileDescriptor listen_for(const LaunchOptions& options, bool several) {
   Address address{"127.0.0.1", 0};
-  if (!options.rendezvous.empty()) address = parse_address(options.rendezvous);
+  if (!options.rendezvous.empty()) address = place_of(options);
   if (!options.interface.empty()) {
     address.host = address_on_device(address.host, options.interface);
   }
@@ -42,7 +51,7 @@ FileDescriptor listen_for(const LaunchOptions& options, bool several) {
 JobStore::JobStore(const LaunchOptions& options, const ClusterNode* first)
     : nodes_(static_cast<int>(options.ranks_per_node.size())),
       node_(options.node_index.value_or(0)),
-      several_(options.node_index.has_value() && nodes_ > 1),
+      several_(options.node_index.has_value() && nodes_ > 1 && !options.survival),
       first_(first) {
   if (several_ && node_ > 0) {
     address_ = parse_address(options.rendezvous);
@@ -50,7 +59,8 @@ JobStore::JobStore(const LaunchOptions& options, const ClusterNode* first)
     store_ = Store::connect(address_, options.join_limit.value_or(options.limit),
                             std::max(options.grace, Seconds(1)));
   } else {
-    listening_ = first_ == nullptr ? listen_for(options, several_) : listen_on_node(*first_);
+    const bool for_others = options.node_index.has_value() && nodes_ > 1;
+    listening_ = first_ == nullptr ? listen_for(options, for_others) : listen_on_node(*first_);
     address_ = bound_address(listening_);
   }
 }

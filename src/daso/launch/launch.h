@@ -31,6 +31,7 @@ namespace daso {
 struct Survival {
   int restarts = 10;   // of each node
   Seconds silence{5};  // after which a node that says nothing is lost
+  bool joins = false;  // the other launchers are at work already
   bool operator==(const Survival&) const = default;
 };
 

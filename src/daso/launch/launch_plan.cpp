@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "daso/base/error.h"
+#include "daso/base/text.h"
 
 namespace daso {
 
@@ -32,9 +33,27 @@ void validate(const LaunchOptions& options) {
     require(nodes == 1 || !options.rendezvous.empty(),
             "several launchers need a place to meet; give all of them the same rendezvous "
             "HOST:PORT, an address of node 0");
-    require(nodes == 1 || parse_address(options.rendezvous).port != 0,
-            "rendezvous {} has port 0; several launchers need a port that all of them know",
+    const bool list = options.rendezvous.find(',') != std::string::npos;
+    require(!list || options.survival,
+            "rendezvous {} names several places; only a job with --on-failure continue has one for "
+            "each launcher",
             options.rendezvous);
+    if (nodes > 1 && options.survival) {
+      require(static_cast<int>(launcher_addresses(options).size()) == nodes,
+              "a job of {} nodes that goes on when one is lost needs {} places in --rendezvous, one "
+              "for each launcher, like a:4000,b:4000; got {}",
+              nodes, nodes, options.rendezvous);
+      require(!options.job_token.empty(),
+              "several launchers that go on when one is lost need a job token that all know: "
+              "--job-token-file FILE or DASO_JOB_TOKEN");
+    }
+    const std::vector<Address> places =
+        nodes == 1 ? std::vector<Address>() : launcher_addresses(options);
+    for (const Address& place : places) {
+      require(place.port != 0,
+              "rendezvous {} has port 0; several launchers need a port that all of them know",
+              options.rendezvous);
+    }
   }
   if (!options.cluster.empty()) {
     require(!options.node_index && options.rendezvous.empty() && options.interface.empty(),
@@ -49,6 +68,14 @@ void validate(const LaunchOptions& options) {
     require(!options.keep_survivors,
             "backend mpi cannot go on without a lost rank; use backend gloo or tcp");
   }
+}
+
+std::vector<Address> launcher_addresses(const LaunchOptions& options) {
+  std::vector<Address> places;
+  for (const std::string& text : split(options.rendezvous, ',')) {
+    places.push_back(parse_address(text));
+  }
+  return places;
 }
 
 std::vector<RankSpot> all_spots(const LaunchOptions& options) {

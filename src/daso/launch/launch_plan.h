@@ -25,6 +25,9 @@ struct RankSpot {
 // Throws ConfigError for options that make no sense, alone or together.
 void validate(const LaunchOptions& options);
 
+// Where the launcher of each node listens, in a job of several launchers that survives.
+std::vector<Address> launcher_addresses(const LaunchOptions& options);
+
 // All ranks of the job, node by node.
 std::vector<RankSpot> all_spots(const LaunchOptions& options);
 // Those that this launcher starts.

@@ -38,7 +38,7 @@ void Supervisor::add_stream(FileDescriptor stream, std::function<void(std::strin
 
 void Supervisor::run() {
   look_at_processes();  // one may have ended before we listened
-  if (options_.on_turn) more_to_come_ = options_.on_turn().has_value();
+  if (options_.on_turn) more_to_come_ = options_.on_turn().more_to_come;
   while (!all_ended()) turn(kLongestTurn);
   next_.reset();
   // A process that left its group may hold a pipe open for good; a slow reader is not to blame.
@@ -69,9 +69,11 @@ bool Supervisor::turn(Seconds at_most) {
     polled.push_back({streams_[i].descriptor.get(), POLLIN, 0});
   }
   if (next_) at_most = std::min(at_most, next_->left());
-  const std::optional<Seconds> due = options_.on_turn ? options_.on_turn() : std::nullopt;
-  more_to_come_ = due.has_value();
-  if (due) at_most = std::min(at_most, *due);
+  if (options_.on_turn) {
+    const SupervisorOptions::Turn turn = options_.on_turn();
+    more_to_come_ = turn.more_to_come;
+    at_most = std::min(at_most, turn.again);
+  }
   const auto wait = static_cast<int>(whole_milliseconds(at_most).count());
   if (::poll(polled.data(), polled.size(), wait) < 0) return false;  // interrupted: another turn
 

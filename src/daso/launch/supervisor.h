@@ -27,9 +27,12 @@ struct SupervisorOptions {
   std::function<void(int signal)> on_signal;
   // Called when any process has ended. True: it does not count, and is forgotten.
   std::function<bool(const RankEnd&)> takes_end;
-  // Called in every turn, for what is due by another clock; says when to call again. While it does
-  // the job is not over.
-  std::function<std::optional<Seconds>()> on_turn;
+  // Called in every turn, for what is due by another clock.
+  struct Turn {
+    Seconds again{60};          // when to call again
+    bool more_to_come = false;  // the job is not over, though all processes may have ended
+  };
+  std::function<Turn()> on_turn;
 };
 
 // Looks after running processes until all have ended: one loop over signals, ends, output and the

@@ -4,6 +4,8 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <atomic>
+#include <mutex>
 #include <set>
 
 #include "daso/launch/job.h"
@@ -12,6 +14,13 @@
 
 namespace daso {
 namespace {
+
+constexpr Seconds kBetweenTurns{0.1};
+constexpr Seconds kForTheEnd{5};
+
+bool has_others(const LaunchOptions& options) {
+  return options.node_index && options.ranks_per_node.size() > 1;
+}
 
 class SurvivingJob {
  public:
@@ -26,13 +35,17 @@ class SurvivingJob {
                 .own = own_nodes(),
                 .store = job_.address().store,
                 .rules = rules(),
-                .on_end = {},
-                .on_view = {}}) {}
+                .others = others(),
+                .on_end = [this](int node, const membership::End& end) { heard(node, end); },
+                .on_view = {},
+                .on_finished = [this] { finished_elsewhere_ = true; }}) {}
 
   int run() {
     for (const int node : own_nodes()) start(node);
     views_.begin();
     job_.run();
+    if (finished_) views_.finished();
+    if (finished_elsewhere_ && job_.supervisor().ends().empty()) return job_.finish({});
     if (job_.supervisor().ends().empty()) {
       job_.say("all nodes are lost, and none is started again; the job ends with exit code 3");
       job_.finish({});
@@ -48,12 +61,33 @@ class SurvivingJob {
     return {nodes.begin(), nodes.end()};
   }
 
-  // One launcher has all nodes: there is nobody else who could claim a half.
   membership::Options rules() const {
     membership::Options rules;
     rules.silence = options_.survival->silence;
-    rules.tie_break = true;
+    // One launcher that has all nodes: there is nobody else who could claim a half.
+    rules.tie_break = !has_others(options_);
     return rules;
+  }
+
+  std::optional<OtherLaunchers> others() {
+    if (!has_others(options_)) return std::nullopt;
+    OtherLaunchers others{.key = job_.address().token, .joins = options_.survival->joins};
+    const std::vector<Address> entries = launcher_addresses(options_);
+    for (std::size_t node = 0; node < entries.size(); ++node) {
+      if (static_cast<int>(node) == *options_.node_index) {
+        others.listening = listen_on(entries[node]).release();
+      } else {
+        others.nodes[static_cast<membership::NodeId>(node)] = {
+            addresses_of(entries[node].host).front(), entries[node].port};
+      }
+    }
+    return others;
+  }
+
+  // On the thread of the views.
+  void heard(int node, const membership::End& end) {
+    const std::lock_guard lock(mutex_);
+    ends_.emplace_back(node, end.reason);
   }
 
   std::vector<RankSpot> spots_of(int node) const {
@@ -112,17 +146,44 @@ class SurvivingJob {
     return true;
   }
 
-  std::optional<Seconds> on_turn() {
+  SupervisorOptions::Turn on_turn() {
     const bool told_to_end = job_.supervisor().rule().passed_on.has_value();
-    if (finished_ || told_to_end) {
-      lives_.forget_all();
-      return std::nullopt;
-    }
+    if (finished_ || told_to_end || finished_elsewhere_) lives_.forget_all();
+    if (finished_ || finished_elsewhere_) kill_waiting();
+    take_ends();
     while (const std::optional<int> node = lives_.due(since(start_))) {
       start(*node);
       views_.come_back(*node);
     }
-    return lives_.pause(since(start_));
+    const std::optional<Seconds> pause = lives_.pause(since(start_));
+    return {.again = std::min(kBetweenTurns, pause.value_or(kBetweenTurns)),
+            .more_to_come = pause.has_value()};
+  }
+
+  // Nodes that the others go on without come back as if they had died.
+  void take_ends() {
+    std::vector<std::pair<int, membership::End::Reason>> ends;
+    {
+      const std::lock_guard lock(mutex_);
+      ends.swap(ends_);
+    }
+    for (const auto& [node, reason] : ends) {
+      if (reason == membership::End::Reason::kLeft) continue;
+      const bool minority = reason == membership::End::Reason::kMinority;
+      job_.say(minority ? fmt::format("node{} has lost the majority of the others, and stops", node)
+                        : fmt::format("the others go on without node{}, which comes back", node));
+      if (minority) lives_.give_up(node);
+      for (const int rank : running_[node]) job_.supervisor().kill_process(rank);
+    }
+  }
+
+  // The run is over: ranks that have not come back in time are not needed.
+  void kill_waiting() {
+    if (!over_) over_ = Deadline(kForTheEnd);
+    if (!over_->passed()) return;
+    for (const auto& [node, ranks] : running_) {
+      for (const int rank : ranks) job_.supervisor().kill_process(rank);
+    }
   }
 
   const LaunchOptions& options_;
@@ -133,6 +194,10 @@ class SurvivingJob {
   std::map<int, std::set<int>> running_;  // ranks, by node
   std::set<int> lost_;                    // nodes of which some ranks still run
   bool finished_ = false;                 // a rank has come to the run's end
+  std::optional<Deadline> over_;          // for the others to come to it as well
+  std::atomic<bool> finished_elsewhere_ = false;
+  std::mutex mutex_;  // guards the next
+  std::vector<std::pair<int, membership::End::Reason>> ends_;
   Job job_;
   ViewKeeper views_;
 };

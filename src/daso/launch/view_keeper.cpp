@@ -10,10 +10,12 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <future>
 #include <numeric>
 #include <utility>
 
 #include "daso/base/error.h"
+#include "daso/base/text.h"
 #include "daso/base/thread_name.h"
 
 namespace daso {
@@ -24,14 +26,31 @@ using membership::Membership;
 using membership::NodeId;
 using membership::View;
 
+// A launcher that is started again has a higher incarnation than before, and so has each life of
+// its node: the launcher's is the time when it was started, those of its node follow.
+constexpr std::uint64_t kLivesOfNode = 1024;
+
+std::uint64_t incarnation_by_time() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  const auto count = std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
+  return static_cast<std::uint64_t>(count) * kLivesOfNode;
+}
+
+bool same_launcher(const Member& one, const Member& other) {
+  return one.node == other.node &&
+         one.incarnation / kLivesOfNode == other.incarnation / kLivesOfNode;
+}
+
 }  // namespace
 
 ViewKeeper::ViewKeeper(ViewKeeperOptions options)
     : options_(std::move(options)), wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
-  for (const int node : options_.own) nodes_[node];
+  const std::uint64_t now = options_.others ? incarnation_by_time() : 0;
+  for (const int node : options_.own) nodes_[node].incarnation = now;
 }
 
 ViewKeeper::~ViewKeeper() {
+  switchboard_.reset();
   if (!thread_.joinable()) return;
   thread_.request_stop();
   post([] {});
@@ -48,18 +67,94 @@ FileDescriptor ViewKeeper::open_line(int node, int local_rank) {
 }
 
 void ViewKeeper::begin() {
-  post([this] {
-    View first{.number = 1};
-    for (std::size_t node = 0; node < options_.ranks_per_node.size(); ++node) {
-      first.members.push_back({.node = static_cast<NodeId>(node)});
-    }
-    for (auto& [number, node] : nodes_) {
-      node.membership.emplace(options_.rules, Member{.node = static_cast<NodeId>(number)}, first,
-                              since(start_));
-    }
-  });
+  if (!options_.others) post([this] { begin_first_view(); });
   thread_ = std::jthread([this](const std::stop_token& stop) { work(stop); });
   name_thread(thread_.native_handle(), "views");
+  if (options_.others) connect();
+}
+
+void ViewKeeper::connect() {
+  const OtherLaunchers& others = *options_.others;
+  const int own = options_.own.front();
+  if (others.joins) {
+    post([this, own] {
+      met_ = true;
+      nodes_.at(own).waits = true;
+    });
+  }
+  SwitchboardEvents events;
+  events.on_greeting = [this](const Member& member, const Greeting& greeting) {
+    post([this, member, greeting] { greet(member, greeting); });
+  };
+  events.on_message = [this, own](const Member&, std::span<const std::byte> bytes) {
+    if (bytes.size() == 1) return post([this] { options_.on_finished(); });
+    const std::optional<membership::Message> message = membership::decode(bytes);
+    if (!message) return;
+    post([this, own, message] {
+      Node& node = nodes_.at(own);
+      if (node.membership) node.membership->receive(*message, since(start_));
+    });
+  };
+  events.on_reset = [this, own](const Member& member) {
+    post([this, own, member] {
+      Node& node = nodes_.at(own);
+      if (!node.membership) return;
+      const Member* lost = member_of(node.membership->view().members, member.node);
+      if (lost == nullptr || !same_launcher(*lost, member)) return;
+      const Member life = *lost;
+      node.membership->died(life, since(start_));
+    });
+  };
+  switchboard_.emplace(
+      SwitchboardOptions{.self = {.node = static_cast<NodeId>(own),
+                                  .incarnation = nodes_.at(own).incarnation},
+                         .key = others.key,
+                         .listening = FileDescriptor(others.listening),
+                         .greeting = {.text = options_.store.text()},
+                         .nodes = others.nodes},
+      std::move(events));
+}
+
+void ViewKeeper::greet(const Member& member, const Greeting& greeting) {
+  known_[static_cast<int>(member.node)] = {member, parse_address(greeting.text)};
+  if (!met_ && known_.size() + 1 == options_.ranks_per_node.size()) begin_first_view();
+}
+
+void ViewKeeper::begin_first_view() {
+  met_ = true;
+  View first{.number = 1};
+  for (int node = 0; node < static_cast<int>(options_.ranks_per_node.size()); ++node) {
+    const auto own = nodes_.find(node);
+    first.members.push_back(own == nodes_.end()
+                                ? known_.at(node).member
+                                : Member{static_cast<NodeId>(node), own->second.incarnation});
+  }
+  for (auto& [number, node] : nodes_) {
+    node.membership.emplace(options_.rules, Member{static_cast<NodeId>(number), node.incarnation},
+                            first, since(start_));
+  }
+}
+
+void ViewKeeper::finished() {
+  if (!switchboard_) return;
+  for (std::size_t node = 0; node < options_.ranks_per_node.size(); ++node) {
+    switchboard_->send(static_cast<NodeId>(node), {std::byte{1}});
+  }
+}
+
+std::string ViewKeeper::missing() {
+  if (!switchboard_) return "";
+  std::promise<std::string> found;
+  post([&] {
+    std::vector<std::string> texts;
+    for (int node = 0; !met_ && node < static_cast<int>(options_.ranks_per_node.size()); ++node) {
+      if (nodes_.contains(node) || known_.contains(node)) continue;
+      const std::string why = switchboard_->trouble(static_cast<NodeId>(node));
+      texts.push_back(fmt::format("node{}{}", node, why.empty() ? "" : fmt::format(" ({})", why)));
+    }
+    found.set_value(daso::join(texts, ", "));
+  });
+  return found.get_future().get();
 }
 
 void ViewKeeper::lost(int node) {
@@ -162,9 +257,11 @@ void ViewKeeper::answer(Node& node) {
   for (auto& [local, line] : node.lines) {
     const auto number = static_cast<std::int64_t>(view.number);
     if (line.wants_view && acting && number > line.told_view) {
+      const std::optional<Address> store = store_of(view);
+      if (!store) continue;  // its launcher has not greeted us yet
       line.wants_view = false;
       line.told_view = number;
-      line.say("view " + text_of(told(view)));
+      line.say("view " + text_of(told(view, *store)));
     }
     if (!line.wants_outcome) continue;
     const auto known = node.outcomes.find(*line.wants_outcome);
@@ -206,7 +303,11 @@ void ViewKeeper::perform(int number, Node& node, const membership::Action& actio
   const Seconds now = since(start_);
   if (const auto* send = std::get_if<membership::Send>(&action)) {
     const int to = static_cast<int>(send->to);
-    if (nodes_.contains(to)) mail_.emplace_back(to, send->message);
+    if (nodes_.contains(to)) {
+      mail_.emplace_back(to, send->message);
+    } else if (switchboard_) {
+      switchboard_->send(send->to, membership::encode(send->message));
+    }
   } else if (const auto* freeze = std::get_if<membership::Freeze>(&action)) {
     // Ranks ask before they start anything: what has been started and prepared is known here.
     tell_all(node, fmt::format("ended {}", freeze->view));
@@ -234,11 +335,8 @@ void ViewKeeper::lose(int number) {
   node.lines.clear();
   node.waits = false;
   if (!node.membership) return;
-  const Member gone = node.membership->self();
-  node.membership.reset();
-  for (auto& [other, peer] : nodes_) {
-    if (peer.membership) peer.membership->died(gone, since(start_));
-  }
+  if (node.membership->phase() == Membership::Phase::kEnded) return node.membership.reset();
+  node.membership->fail(since(start_));
 }
 
 void ViewKeeper::join(int number) {
@@ -253,10 +351,20 @@ void ViewKeeper::join(int number) {
   node.membership->ready();
 }
 
-NextView ViewKeeper::told(const View& view) const {
+// That of its lowest member's launcher.
+std::optional<Address> ViewKeeper::store_of(const View& view) const {
+  const int lowest = static_cast<int>(view.members.front().node);
+  if (nodes_.contains(lowest)) return options_.store;
+  const auto known = known_.find(lowest);
+  const bool there =
+      known != known_.end() && same_launcher(known->second.member, view.members.front());
+  return there ? std::optional(known->second.store) : std::nullopt;
+}
+
+NextView ViewKeeper::told(const View& view, const Address& store) const {
   NextView told{.number = static_cast<std::int64_t>(view.number),
                 .first_exchange = view.first_exchange,
-                .store = options_.store};
+                .store = store};
   for (const Member& member : view.members) {
     const auto node = static_cast<std::ptrdiff_t>(member.node);
     const auto ranks = options_.ranks_per_node.begin();

@@ -12,18 +12,29 @@
 #include "daso/base/file_descriptor.h"
 #include "daso/comm/launcher_line.h"
 #include "daso/launch/rank_line.h"
+#include "daso/launch/switchboard.h"
 #include "daso/membership/membership.h"
 
 namespace daso {
+
+// The launchers of other nodes, where this one has a single node.
+struct OtherLaunchers {
+  std::map<membership::NodeId, Address> nodes;  // numeric addresses
+  int listening = -1;                           // a descriptor that becomes the keeper's
+  std::string key;                              // of the job
+  bool joins = false;                           // they are at work already
+};
 
 struct ViewKeeperOptions {
   std::vector<int> ranks_per_node;  // of the whole job
   std::vector<int> own;             // the nodes whose ranks this launcher starts
   Address store;                    // where ranks meet in views that begin with one of these
   membership::Options rules;
+  std::optional<OtherLaunchers> others;
   // What the launcher is to do about a node, or to tell people; on the keeper's thread.
   std::function<void(int node, const membership::End& end)> on_end;
   std::function<void(const membership::View& view)> on_view;  // each once, ascending
+  std::function<void()> on_finished;  // another launcher says that the run has come to its end
 };
 
 // Takes part in the decisions about views (membership.h) for the nodes of this launcher, and tells
@@ -38,8 +49,12 @@ class ViewKeeper {
 
   // The rank's end of a line, for the process that will be this rank.
   FileDescriptor open_line(int node, int local_rank);
-  // All own nodes are members of the first view.
+  // The nodes are members of the first view, once all launchers have met; or else they join.
   void begin();
+  // The run has come to its end here.
+  void finished();
+  // Who has not come yet, and why, as far as it is known; empty: all have met.
+  std::string missing();
   // The ranks of a node are gone, or as good as gone.
   void lost(int node);
   // A node that was lost has been started again: it joins when all its ranks ask for a view.
@@ -69,9 +84,13 @@ class ViewKeeper {
   // Does what the memberships say until none says anything more.
   void act();
   void perform(int number, Node& node, const membership::Action& action);
+  void connect();
+  void greet(const membership::Member& member, const Greeting& greeting);
+  void begin_first_view();
   void lose(int number);
   void join(int number);
-  NextView told(const membership::View& view) const;
+  std::optional<Address> store_of(const membership::View& view) const;
+  NextView told(const membership::View& view, const Address& store) const;
 
   const ViewKeeperOptions options_;
   const Clock::time_point start_ = Clock::now();
@@ -79,10 +98,17 @@ class ViewKeeper {
   std::vector<std::pair<int, membership::Message>> mail_;  // between own nodes
   std::map<membership::ViewNumber, std::vector<membership::Member>> claims_;  // the first of each
   membership::ViewNumber last_told_ = 0;                   // by on_view
+  struct Launcher {
+    membership::Member member;
+    Address store;
+  };
+  std::map<int, Launcher> known_;  // of other nodes, as they have greeted
+  bool met_ = false;               // the first view has begun, or this launcher joins
   FileDescriptor wake_;
   std::mutex mutex_;  // guards the next
   std::vector<std::function<void()>> tasks_;
   std::jthread thread_;
+  std::optional<Switchboard> switchboard_;  // last: it posts tasks
 };
 
 }  // namespace daso
