@@ -269,6 +269,14 @@ std::size_t entries_of(const char* folder) {
   return static_cast<std::size_t>(std::distance(begin(all), end(all)));
 }
 
+TEST(Mailbox, StrangersWhoTakeAllPlacesDoNotKeepMembersOut) {
+  Rank zero(0, {.handshake = Seconds(60), .strangers = 4});
+  Rank one(1);
+  std::vector<FileDescriptor> strangers;
+  for (int i = 0; i < 20; ++i) strangers.push_back(dial(zero.address));
+  connect(zero, one);  // long before any of them has to go
+}
+
 TEST(Mailbox, StrangersDoNotDisturbIt) {
   Rank zero(0, {.handshake = Seconds(0.5), .strangers = 8});
   Rank one(1);

@@ -359,6 +359,7 @@ int World::rank() const { return body_->rank; }
 int World::size() const { return static_cast<int>(body_->members.size()); }
 int World::generation() const { return body_->generation; }
 const Guard& World::guard() const { return body_->guard; }
+const Guard& World::home_guard() const { return body_->home; }
 Timeline& World::timeline() { return body_->timeline; }
 Seconds World::limit() const { return body_->options.limit; }
 const std::string& World::backend() const { return body_->options.backend; }

@@ -86,6 +86,9 @@ class World {
 
   // For those who wait for something that is no operation, such as the work of a device.
   const Guard& guard() const;
+  // The same for what the ranks of this node do together: in a world that ends with its view the
+  // loss of another node does not end that.
+  const Guard& home_guard() const;
 
   // Waits until reached() holds, asking it again and again: for what a device does. Throws as
   // Pending::wait does; `what` stands in the message.

@@ -21,7 +21,7 @@ std::unique_ptr<NodeLink> staged_link(World& world, const Leaders& leaders, at::
   if (!lane->copies()) return nullptr;
   return std::make_unique<StagedLink>(world.node_link(leaders.name()), device, lane,
                                       LinkName{.text = leaders.name() + " through the host"},
-                                      world.guard());
+                                      world.home_guard());
 }
 
 std::vector<at::Tensor> copies_of(const std::vector<at::Tensor>& tensors) {

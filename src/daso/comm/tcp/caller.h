@@ -24,6 +24,7 @@ class Caller {
   int descriptor() const { return socket_.get(); }
   bool wants_to_write() const { return !outgoing_.empty(); }
   bool dialled() const { return dialled_; }
+  const Deadline& deadline() const { return deadline_; }
   const Introduction& introduction() const { return handshake_.introduction(); }
   const std::string& problem() const { return problem_; }  // of one that failed
 

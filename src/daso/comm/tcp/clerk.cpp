@@ -160,9 +160,7 @@ void Mailbox::Clerk::admit_strangers() {
       deaf_ = full;
       return;
     }
-    const auto strangers = std::count_if(callers_.begin(), callers_.end(),
-                                         [](const auto& one) { return !one.second.dialled(); });
-    if (strangers >= options_.limits.strangers) continue;  // closed; members call again
+    make_room_for_stranger();
     const int descriptor = socket.get();
     register_with(poller_.get(), EPOLL_CTL_ADD, descriptor, EPOLLIN);
     callers_.emplace(
@@ -170,6 +168,22 @@ void Mailbox::Clerk::admit_strangers() {
         Caller(std::move(socket), Handshake::accept(options_.key, options_.rank, options_.view),
                options_.limits.handshake));
   }
+}
+
+// The one who has been silent for longest goes: members prove themselves at once, so strangers who
+// keep all places taken would keep them out otherwise.
+void Mailbox::Clerk::make_room_for_stranger() {
+  const auto is_stranger = [](const auto& one) { return !one.second.dialled(); };
+  if (std::ranges::count_if(callers_, is_stranger) < options_.limits.strangers) return;
+  auto oldest = callers_.end();
+  for (auto one = callers_.begin(); one != callers_.end(); ++one) {
+    if (!is_stranger(*one)) continue;
+    if (oldest == callers_.end() ||
+        one->second.deadline().when() < oldest->second.deadline().when()) {
+      oldest = one;
+    }
+  }
+  if (oldest != callers_.end()) callers_.erase(oldest);  // which closes it
 }
 
 void Mailbox::Clerk::dial(int rank, Peer& peer) {

@@ -42,6 +42,7 @@ class Mailbox::Clerk {
   void take(Stop& request);
 
   void admit_strangers();
+  void make_room_for_stranger();
   void dial(int rank, Peer& peer);
   void advance(int descriptor);
   void welcome(Caller& caller);
