@@ -13,11 +13,11 @@ Views::Views(std::shared_ptr<Decisions> decisions, NodeLink& node, Seconds limit
     : decisions_(std::move(decisions)), node_(node), limit_(limit) {}
 
 bool Views::start(std::int64_t exchange) {
-  return told_by_first([&] { return decisions_->start(exchange); });
+  return told_by_first([&] { return decisions_->start(exchange - before_); });
 }
 
 bool Views::committed(std::int64_t exchange) {
-  return told_by_first([&] { return decisions_->committed(exchange, limit_); });
+  return told_by_first([&] { return decisions_->committed(exchange - before_, limit_); });
 }
 
 bool Views::ended() {
@@ -32,7 +32,7 @@ bool Views::all(bool own) {
 }
 
 void Views::prepared(std::int64_t exchange) {
-  if (node_.rank() == 0) decisions_->prepared(exchange);
+  if (node_.rank() == 0) decisions_->prepared(exchange - before_);
 }
 
 bool Views::told_by_first(const std::function<bool()>& ask) {

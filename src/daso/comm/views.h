@@ -38,6 +38,10 @@ class Views {
   // `node` is for this alone; both are borrowed but the decisions.
   Views(std::shared_ptr<Decisions> decisions, NodeLink& node, Seconds limit);
 
+  // Launchers count exchanges from their job's beginning, a run from its own: this many were
+  // before. To be called before anything else.
+  void count_from(std::int64_t before) { before_ = before; }
+
   bool start(std::int64_t exchange);
   bool committed(std::int64_t exchange);
   bool ended();
@@ -52,6 +56,7 @@ class Views {
   const std::shared_ptr<Decisions> decisions_;
   NodeLink& node_;
   const Seconds limit_;
+  std::int64_t before_ = 0;
 };
 
 }  // namespace daso

@@ -127,6 +127,7 @@ class Course {
   void begin_with(const std::filesystem::path& file);
   void go_on(const Resumption& from);
   void take_up();
+  void enter_view();
   void adopt(const RunState& state);
 
   StepInfo info_at(int epoch, std::int64_t batch) const;

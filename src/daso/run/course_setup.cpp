@@ -4,6 +4,7 @@
 #include <ATen/ATen.h>
 
 #include "daso/base/error.h"
+#include "daso/comm/views.h"
 #include "daso/nets/layers.h"
 #include "daso/run/course.h"
 #include "daso/run/initial_model.h"
@@ -89,12 +90,26 @@ Course::Course(World& world, Run& run, std::int64_t batches)
   } else if (!settings.init.empty()) {
     begin_with(settings.init);
   }
-  if (world.view()) strategy_->enter_view(world.view()->first_exchange);
+  if (world.view()) enter_view();
   run.enter();
 }
 
 Course::~Course() {
   if (run_.settings().sync_batchnorm) share_statistics(run_.module(), {});
+}
+
+void Course::enter_view() {
+  std::int64_t before = takeover_.exchanges_before;
+  if (!takeover_.any) {
+    const State state = strategy_->state();  // of a checkpoint, or nothing
+    if (state.contains("cycle.exchanges")) before = integer_in(state, "cycle.exchanges");
+  }
+  run_.exchanges_before(before);
+  world_.views()->count_from(before);
+  // In the job's first view nothing was put off, and a checkpoint's rests count.
+  if (!takeover_.any) return;
+  run_.tally().add(strategy_->enter_view(before + world_.view()->first_exchange));
+  view_over_ = strategy_->view_ended();
 }
 
 // In the view that follows: what is this rank's own is still there.

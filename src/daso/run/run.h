@@ -93,6 +93,10 @@ class Run {
            (settings_.max_steps && place_.step >= *settings_.max_steps);
   }
 
+  // Exchanges that were done before the job that trains it now began.
+  std::int64_t exchanges_before() const { return exchanges_before_; }
+  void exchanges_before(std::int64_t number) { exchanges_before_ = number; }
+
   const Deal& deal() const { return deal_; }
   void deal(Deal deal) { deal_ = std::move(deal); }
 
@@ -121,6 +125,7 @@ class Run {
   Tally tally_;
   RunPlace place_;
   Deal deal_;
+  std::int64_t exchanges_before_ = 0;
   bool in_session_ = false;
   std::optional<RunState> left_;  // by the last session; none: there was none, or one has it
 };

@@ -28,6 +28,7 @@ Takeover takeover_in(World& world, const Run& run) {
     own["epoch"] = left->place.epoch;
     own["batch"] = left->place.batch;
     own["equal"] = left->equal;
+    own["before"] = run.exchanges_before();
     own["rank_ids"] = run.deal().rank_ids;
     own["nodes"] = run.deal().nodes;
   }
@@ -45,6 +46,7 @@ Takeover takeover_in(World& world, const Run& run) {
   if (furthest == nullptr) return found;
   found.any = true;
   found.donor_equal = furthest->at("equal").get<bool>();
+  found.exchanges_before = furthest->at("before").get<std::int64_t>();
   if (furthest->at("batch").get<std::int64_t>() > 0) {
     found.deal = {.rank_ids = furthest->at("rank_ids"), .nodes = furthest->at("nodes")};
   }

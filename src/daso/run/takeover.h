@@ -15,6 +15,7 @@ struct Takeover {
   bool donor_equal = false;  // what it has is what all have to have, and not its node's alone
   bool needy = false;      // this rank takes what the donor has
   bool any_needy = false;
+  std::int64_t exchanges_before = 0;  // the job, see Run
   Deal deal;               // of the epoch under way; empty: it begins here
 };
 
