@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daso/launch/launch_flags.h"
 
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <fstream>
 
@@ -27,10 +29,18 @@ std::string parse_rendezvous(const std::string& text) {
   }
 }
 
+// The first line of a file, or of standard input (-), which belongs to others after it.
 std::string token_in(const std::string& file) {
-  std::ifstream stream(file);
+  const Environment environment = this_environment();
+  // A rank has been told by its launcher.
+  if (find(environment, "DASO_LAUNCHER")) return find(environment, "DASO_JOB_TOKEN").value_or("");
   std::string token;
-  std::getline(stream, token);
+  if (file == "-") {
+    for (char byte = 0; ::read(STDIN_FILENO, &byte, 1) == 1 && byte != '\n';) token += byte;
+  } else {
+    std::ifstream stream(file);
+    std::getline(stream, token);
+  }
   require(!token.empty(), "--job-token-file {}: there is no token in the first line", file);
   return token;
 }
@@ -90,7 +100,7 @@ void add_launch_flags(CLI::App& app, LaunchFlags& flags, Shape shape) {
       [&](const std::string& text) { flags.ports = parse_ports(text); });
   add("--job-token", "TEXT", "Keeps processes of other jobs out; also DASO_JOB_TOKEN",
       [&](const std::string& text) { flags.job_token = text; });
-  add("--job-token-file", "FILE", "The same from a file, which others on the machine cannot read",
+  add("--job-token-file", "FILE", "The same from a file, or - for standard input; ps shows flags",
       [&](const std::string& text) { flags.job_token = token_in(text); });
   add("--timeout", "SECONDS", "Limit of everything that waits for another rank",
       [&](const std::string& text) {

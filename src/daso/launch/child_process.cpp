@@ -196,6 +196,10 @@ const std::optional<ProcessEnd>& ChildProcess::look() {
   return end_;
 }
 
+void ChildProcess::write(const std::string& text) {
+  [[maybe_unused]] const ssize_t told = ::write(input_.get(), text.data(), text.size());
+}
+
 void ChildProcess::send(int signal) {
   if (input_.open() && signal != SIGKILL) {
     const char byte = static_cast<char>(signal);

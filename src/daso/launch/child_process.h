@@ -61,6 +61,8 @@ class ChildProcess {
   // SIGKILL goes to all of them. Where signals go by its input, it gets one byte, the number; it
   // neither stops nor goes on with us.
   void send(int signal);
+  // To its input, where signals go by it: before any of them.
+  void write(const std::string& text);
   void adopt(pid_t group) { adopted_.push_back(group); }
 
  private:

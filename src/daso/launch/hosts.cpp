@@ -71,8 +71,12 @@ HostsPlan plan_for(const LaunchFlags& flags, const LaunchOptions& options,
                  .folder = current_folder().string(),
                  .arguments = arguments};
   if (flags.rendezvous.empty()) {
-    const std::string& first = flags.hosts.front();
-    plan.rendezvous = Address{first.substr(first.find('@') + 1), some_port()}.text();
+    std::vector<std::string> places;
+    for (const std::string& host : flags.hosts) {
+      places.push_back(Address{host.substr(host.find('@') + 1), some_port()}.text());
+    }
+    // Launchers that survive each other have a place each.
+    plan.rendezvous = flags.survival ? join(places, ",") : places.front();
   }
   if (flags.job_token.empty()) {
     plan.job_token = options.job_token.empty() ? make_token() : options.job_token;
@@ -107,7 +111,7 @@ std::vector<std::string> host_call(const LaunchFlags& flags, const HostsPlan& pl
   words.insert(words.end(), plan.arguments.begin(), end);
   words.insert(words.end(), {"--node-index", std::to_string(node)});
   if (!plan.rendezvous.empty()) words.insert(words.end(), {"--rendezvous", plan.rendezvous});
-  if (!plan.job_token.empty()) words.insert(words.end(), {"--job-token", plan.job_token});
+  if (!plan.job_token.empty()) words.insert(words.end(), {"--job-token-file", "-"});
   words.insert(words.end(), end, plan.arguments.end());
 
   std::vector<std::string> call = ssh_words(flags.ssh);
@@ -141,6 +145,7 @@ int launch_on_hosts(const LaunchFlags& flags, Shape shape,
   Supervisor supervisor({.grace = options.grace + kForTheWay,
                          .time_to_save = options.time_to_save + kForTheWay,
                          .stopped_exit = options.stopped_exit,
+                         .keep_survivors = options.survival.has_value(),
                          .on_signal = say_signal},
                         signals, {&output, &error});
   const auto pass_on = [&](FileDescriptor from, LineStream::Options to) {
@@ -157,6 +162,8 @@ int launch_on_hosts(const LaunchFlags& flags, Shape shape,
                       .environment = this_environment(),
                       .signals_by_input = true},
                      signals.mask_before(), guardian.descriptor());
+    // Not by a flag, which ps would show to everybody over there.
+    if (!plan.job_token.empty()) ssh.write(plan.job_token + "\n");
     const std::string prefix = flags.hosts[i] + ": ";
     // Rank 0's output is to be read by programs.
     pass_on(ssh.take_output(), {i == 0 ? &output : &error, nullptr, i == 0 ? "" : prefix});
