@@ -21,7 +21,7 @@ struct KindRow {
   double longest;   // seconds; 0: it happens at once
 };
 // In the order of Fault::Kind.
-constexpr std::array<KindRow, 13> kKinds = {{{"crash", 4, 0},
+constexpr std::array<KindRow, 14> kKinds = {{{"crash", 4, 0},
                                              {"power loss", 2, 0},
                                              {"crash at", 5, 0},
                                              {"restart", 6, 0},
@@ -33,7 +33,8 @@ constexpr std::array<KindRow, 13> kKinds = {{{"crash", 4, 0},
                                              {"false death", 1, 0},
                                              {"leave", 2, 0},
                                              {"no witness", 1, 1},
-                                             {"ranks die", 4, 0}}};
+                                             {"ranks die", 4, 0},
+                                             {"renew", 0, 0}}};
 
 const KindRow& row_of(Fault::Kind kind) { return kKinds[static_cast<std::size_t>(kind)]; }
 
@@ -100,6 +101,14 @@ Script draw_script(std::uint64_t seed) {
   const auto faults = random.below(9);
   for (std::uint64_t i = 0; i < faults; ++i) {
     script.faults.push_back(draw_fault(random, script.nodes));
+  }
+  // Drawn by a stream of its own, so that seeds keep the other faults that they had without it.
+  RandomStream more{seed, 2};
+  if (more.below(3) == 0) {
+    script.faults.push_back(
+        {.kind = Fault::Kind::kRenew,
+         .at = kFaultsFrom + more.fraction() * (kFaultsUntil - kFaultsFrom),
+         .node = static_cast<unsigned>(more.below(script.nodes))});
   }
   std::ranges::sort(script.faults, {}, &Fault::at);
   return script;

@@ -23,7 +23,8 @@ struct Fault {
     kFalseDeath,  // node is told that other died; with detail other hears the same of node
     kLeave,       // on purpose
     kNoWitness,   // the tie-break does not answer
-    kRanksDie     // of a node whose launcher lives
+    kRanksDie,    // of a node whose launcher lives
+    kRenew        // the node's ranks have trouble that no loss explains
   };
   Kind kind = Kind::kCrash;
   double at = 0;  // seconds

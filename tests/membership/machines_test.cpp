@@ -15,8 +15,9 @@ using Phase = Membership::Phase;
 // they are told to.
 class Machines {
  public:
-  explicit Machines(unsigned nodes, bool tie_break = false) {
-    options_.tie_break = tie_break;
+  explicit Machines(unsigned nodes, bool tie_break = false)
+      : Machines(nodes, Options{.tie_break = tie_break}) {}
+  Machines(unsigned nodes, const Options& options) : options_(options) {
     View first{.number = 1};
     for (NodeId node = 0; node < nodes; ++node) first.members.push_back({node, 1});
     for (const Member& member : first.members) {
@@ -186,6 +187,36 @@ TEST(Membership, CommitsByItselfWhenOneMemberIsLeft) {
   EXPECT_EQ((std::vector<NodeId>{1}), nodes_in(machines[1].view()));
   machines.exchange({1}, machines[1].view().first_exchange);
   EXPECT_EQ(1, machines.merges[1].size());
+}
+
+TEST(Membership, GoesOnWithWhoeverIsLeftWhereOneLauncherHasAllNodes) {
+  Machines machines(4, Options{.sole = true});
+  machines.kill(0);
+  machines.kill(1);
+  machines.kill(3);
+  EXPECT_EQ((std::vector<NodeId>{2}), nodes_in(machines[2].view()));
+  machines.exchange({2}, machines[2].view().first_exchange);
+  EXPECT_EQ(1, machines.merges[2].size());
+}
+
+TEST(Membership, DoesNotTakeTheSilentForDeadWhereOneLauncherHasAllNodes) {
+  Machines machines(3, Options{.sole = true});
+  machines.cut_off(0);
+  machines.pass(12);
+  EXPECT_EQ((std::map<NodeId, End::Reason>{{0, End::Reason::kMinority}}), machines.ends);
+}
+
+TEST(Membership, BeginsAnewWithTheSameMembers) {
+  Machines machines(3);
+  for (const NodeId node : {0U, 1U, 2U}) EXPECT_TRUE(machines[node].started(0));
+  machines[1].renew(machines.now());
+  machines.pass(1);
+  for (const NodeId node : {0U, 1U, 2U}) {
+    EXPECT_EQ(Phase::kActing, machines[node].phase());
+    EXPECT_EQ(2, machines[node].view().number);
+    EXPECT_EQ((std::vector<NodeId>{0, 1, 2}), nodes_in(machines[node].view()));
+    EXPECT_EQ(1, machines[node].view().first_exchange);
+  }
 }
 
 TEST(Membership, LetsARestartedNodeInAsSomebodyElse) {

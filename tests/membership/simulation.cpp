@@ -141,6 +141,8 @@ void Simulation::happen_to(Node& node, const Event& event) {
       node.leaving = true;
       node.ranks_gone = event.number != 0;
       return node.ranks_gone ? machine.fail(now) : machine.leave(now);
+    case Event::Kind::kRenew:
+      return machine.renew(now);
     default:
       return;
   }
@@ -171,6 +173,8 @@ void Simulation::begin_fault(const Fault& fault) {
       return schedule(0, Event::Kind::kLeave, fault.node);
     case Fault::Kind::kRanksDie:
       return schedule(0, Event::Kind::kLeave, fault.node, 0, 1);
+    case Fault::Kind::kRenew:
+      return schedule(0, Event::Kind::kRenew, fault.node);
     case Fault::Kind::kNoWitness:
       ++witness_away_;
       break;

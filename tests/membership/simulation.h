@@ -55,6 +55,7 @@ class Simulation {
       kReady,
       kRestart,
       kLeave,
+      kRenew,
       kFault,
       kFaultEnds
     };

@@ -10,7 +10,7 @@
 namespace daso::membership {
 
 bool Membership::has_reason_to_change() const {
-  if (phase_ == Phase::kChanging || watch_.any_lost()) return true;
+  if (phase_ == Phase::kChanging || renewing_ || watch_.any_lost()) return true;
   if (leaves_now()) return true;
   if (std::ranges::any_of(peers_, &Peer::leaving)) return true;
   // A joiner enters when all hear it: else the change would be for nothing, again and again.
@@ -18,6 +18,14 @@ bool Membership::has_reason_to_change() const {
     return std::ranges::all_of(
         peers_, [&](const Peer& peer) { return contains(peer.candidates, candidate); });
   });
+}
+
+// A launcher that has all nodes knows of the dead that they are: they decide nothing elsewhere.
+bool Membership::may_decide(std::span<const Member> voters) const {
+  if (decides(view_.members, voters, granted_)) return true;
+  return options_.sole && std::ranges::all_of(view_.members, [&](const Member& member) {
+           return contains(voters, member) || watch_.dead(member.node);
+         });
 }
 
 // How long this member leaves it to those before it to begin.
@@ -127,7 +135,7 @@ void Membership::on(const Member& from, ViewNumber view, const Reject& reject, S
 
 void Membership::propose_if_enough(Seconds now) {
   if (proposer_.stage() != Proposer::Stage::kGathering) return;
-  if (!decides(view_.members, proposer_.voters(), granted_)) return claim_half(now);
+  if (!may_decide(proposer_.voters())) return claim_half(now);
   if (!report_) return;
   std::optional<View> next;
   if (proposer_.bound()) {
@@ -192,7 +200,7 @@ void Membership::on(const Member& from, ViewNumber view, const Accepted& accepte
 
 void Membership::decide_if_enough(Seconds now) {
   if (proposer_.stage() != Proposer::Stage::kAccepting) return;
-  if (!decides(view_.members, proposer_.voters(), granted_)) return claim_half(now);
+  if (!may_decide(proposer_.voters())) return claim_half(now);
   const View next = proposer_.view();
   std::vector<Member> audience = view_.members;
   for (const Member& member : next.joined) insert(audience, member);
@@ -203,7 +211,7 @@ void Membership::decide_if_enough(Seconds now) {
 }
 
 void Membership::watch_majority(Seconds now) {
-  if (decides(view_.members, watch_.reachable(), granted_)) return alone_since_.reset();
+  if (may_decide(watch_.reachable())) return alone_since_.reset();
   if (!alone_since_) alone_since_ = now;
   if (now - *alone_since_ > options_.give_up) end(End::Reason::kMinority);
 }

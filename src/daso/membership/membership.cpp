@@ -69,6 +69,13 @@ void Membership::died(const Member& member, Seconds now) {
   change_if_due(now);
 }
 
+void Membership::renew(Seconds now) {
+  if (phase_ != Phase::kActing) return;
+  notice_sleep(now);
+  renewing_ = true;
+  change_if_due(now);
+}
+
 bool Membership::started(ExchangeNumber exchange) {
   const bool in_view = phase_ == Phase::kActing || phase_ == Phase::kChanging;
   return in_view && votes_.started(exchange);
@@ -216,6 +223,7 @@ void Membership::enter(const View& view, Seconds now) {
   asked_by_dead_ = false;
   failed_ballots_ = 0;
   next_ballot_.reset();
+  renewing_ = false;
   next_claim_ = now;
   alone_since_.reset();
   next_pulse_ = now;

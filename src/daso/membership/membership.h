@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <variant>
 #include <vector>
 
@@ -21,6 +22,7 @@ struct Options {
   Seconds retry{1};     // from a ballot that failed to the next, up to four times that later
   Seconds give_up{5};   // a node that has been without majority for longer stops
   bool tie_break = false;  // a witness or an exclusive file answers claims
+  bool sole = false;  // one launcher has all nodes and sees all deaths: whoever is left decides
 };
 
 // What the launcher is asked to do, in this order.
@@ -91,6 +93,9 @@ class Membership {
   void receive(const Message& message, Seconds now);
   // This life of a launcher is certainly over.
   void died(const Member& member, Seconds now);
+  // The view is to begin anew with the members that it has: their connections are not what they
+  // should be, though none of them is known to be lost.
+  void renew(Seconds now);
   void claimed(ViewNumber view, const std::vector<Member>& half, Seconds now);
 
   // From the own ranks. False: it came too late and does not count.
@@ -157,6 +162,7 @@ class Membership {
   bool is_for_next_view(const Member& from, ViewNumber view) const;
   bool has_reason_to_change() const;
   bool leaves_now() const { return leaving_ && (failed_ || !votes_.progress().in_flight()); }
+  bool may_decide(std::span<const Member> voters) const;
   void begin_change();
   void change_if_due(Seconds now);
   void begin_ballot(Seconds now);
@@ -190,6 +196,7 @@ class Membership {
   std::vector<Peer> peers_;
   bool leaving_ = false;
   bool failed_ = false;  // leaves without its ranks
+  bool renewing_ = false;
   bool admitting_ = true;
   std::vector<Candidate> candidates_;
   std::optional<Seconds> alone_since_;
