@@ -2,6 +2,7 @@
 #pragma once
 
 #include <condition_variable>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -29,6 +30,7 @@ class ScriptedView final : public Decisions {
   void prepared(std::int64_t exchange) override;
   bool committed(std::int64_t exchange, Seconds limit) override;
   bool ended() override { return script_.ended; }
+  void when_ended(std::function<void()>) override {}  // its ranks find out by asking
 
   int nodes_that_prepared(std::int64_t exchange);
 
