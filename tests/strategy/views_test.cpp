@@ -34,6 +34,7 @@ struct Outcome {
   std::vector<at::Tensor> parameters;   // by rank, in the end
   std::vector<std::int64_t> ended;      // the steps after which views ended, as rank 0 saw it
   std::vector<StrategyEvents> entered;  // what rank 0 did on entering the next views
+  StrategyEvents undone;                // what rank 0 says of exchanges that a view's end has undone
 };
 
 // The rest of the run in this view; true: it is over.
@@ -70,10 +71,17 @@ Outcome run_parts(const Job& job, const std::vector<Part>& parts) {
         const StrategyEvents events = replica.strategy->enter_view(part.first);
         if (world.rank() == 0) outcome.entered.push_back(events);
       }
+      const auto take_undone = [&] {
+        const StrategyEvents undone = replica.strategy->take_undone();
+        if (world.rank() != 0) return;
+        outcome.undone.insert(outcome.undone.end(), undone.begin(), undone.end());
+      };
+      take_undone();
       const bool over = train_in_view(replica, job, own.next_step);
       EXPECT_EQ(over, number + 1 == parts.size());
       if (world.rank() == 0 && !over) outcome.ended.push_back(own.next_step - 1);
       own.strategy = replica.strategy->state();
+      take_undone();
       own.optimizer = replica.optimizer.state();
       own.parameters = replica.model.parameters().clone();
       outcome.parameters[static_cast<std::size_t>(world.rank())] = own.parameters;
@@ -168,6 +176,7 @@ TEST(Views, SkippedStartsAndAbandonedMergesLoseNoProgress) {
       run_parts(job, {{.script = {.nodes = 2, .refused = {1}}, .nodes = job.nodes},
                       {.script = {.nodes = 2}, .nodes = job.nodes, .first = 2}});
   EXPECT_THAT(skipped.entered, ElementsAre(IsEmpty()));
+  EXPECT_EQ(skipped.undone, (StrategyEvents{{Did::kPutOff, 1}, {Did::kAbandon, 1}}));
   expect_mean_of_all(job, skipped);
   // The merge of 1 is due after step 6.
   const Outcome abandoned =
@@ -175,6 +184,7 @@ TEST(Views, SkippedStartsAndAbandonedMergesLoseNoProgress) {
                       {.script = {.nodes = 2}, .nodes = job.nodes, .first = 2}});
   EXPECT_THAT(abandoned.ended, ElementsAre(6));
   EXPECT_THAT(abandoned.entered, ElementsAre(IsEmpty()));
+  EXPECT_EQ(abandoned.undone, (StrategyEvents{{Did::kAbandon, 1}}));
   expect_mean_of_all(job, abandoned);
   // The last merge and the agreement are due after the same step.
   const Outcome at_the_end = run_parts(
@@ -182,6 +192,7 @@ TEST(Views, SkippedStartsAndAbandonedMergesLoseNoProgress) {
             {.script = {.nodes = 2}, .nodes = job.nodes, .first = 3}});
   EXPECT_THAT(at_the_end.ended, ElementsAre(9));
   EXPECT_THAT(at_the_end.entered, ElementsAre(StrategyEvents{{Did::kAgree, 3}}));
+  EXPECT_EQ(at_the_end.undone, (StrategyEvents{{Did::kAbandon, 2}, {Did::kPutOff, 3}}));
   expect_mean_of_all(job, at_the_end);
 }
 

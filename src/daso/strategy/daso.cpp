@@ -40,6 +40,7 @@ class Daso final : public Strategy {
     if (exchange_) exchange_->check();
     Plan plan = pacing_.after_step(info);
     if (plan.merge && !exchange_->merge(plan.merge->staleness)) {
+      pacing_.abandon(*plan.merge);
       plan.merge.reset();
       view_ended_ = true;
     }
@@ -77,6 +78,7 @@ class Daso final : public Strategy {
   }
 
   bool view_ended() const override { return view_ended_; }
+  StrategyEvents take_undone() override { return pacing_.take_undone(); }
 
   StrategyEvents enter_view(std::int64_t first_exchange) override {
     if (exchange_) exchange_->clear_residuals();

@@ -49,6 +49,7 @@ class Local final : public Strategy {
   void load_state(const State& state) override { pacing_.load_state(state); }
 
   bool view_ended() const override { return view_ended_; }
+  StrategyEvents take_undone() override { return pacing_.take_undone(); }
 
   StrategyEvents enter_view(std::int64_t first_exchange) override {
     Plan plan = pacing_.enter_view(first_exchange);

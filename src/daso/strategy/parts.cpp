@@ -134,6 +134,31 @@ Plan Pacing::after_step(const StepInfo& info) {
   return plan;
 }
 
+void Pacing::put_off(const Plan& plan) {
+  cycle_.put_off(plan);
+  undone_.push_back({StrategyEvent::Kind::kPutOff, plan.exchange});
+}
+
+void Pacing::abandon() {
+  if (const auto& lost = cycle_.state().in_flight) {
+    undone_.push_back({StrategyEvent::Kind::kAbandon, lost->exchange});
+  }
+  cycle_.abandon();
+}
+
+void Pacing::abandon(const Plan::DueMerge& merge) {
+  undone_.push_back({StrategyEvent::Kind::kAbandon, merge.exchange});
+}
+
+// A start that was put off, and that others have begun and given up, is skipped.
+Plan Pacing::enter_view(std::int64_t first) {
+  const std::optional<CycleState::PutOff> due = cycle_.state().put_off;
+  if (due && due->then == Plan::Then::kStart && due->exchange < first) {
+    undone_.push_back({StrategyEvent::Kind::kAbandon, due->exchange});
+  }
+  return cycle_.enter_view(first);
+}
+
 State Pacing::state() const {
   State state;
   if (schedule_.options().kind == ScheduleKind::kPlateau) save(schedule_.state(), state);

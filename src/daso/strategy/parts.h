@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <utility>
+
 #include "daso/comm/ordered_mean.h"
 #include "daso/exchange/agreement.h"
 #include "daso/exchange/hierarchical_mean.h"
@@ -53,9 +55,13 @@ class Pacing {
   void end_epoch(int epoch, double loss) { schedule_.end_epoch(epoch, loss); }
 
   // As Cycle has them.
-  void put_off(const Plan& plan) { cycle_.put_off(plan); }
-  void abandon() { cycle_.abandon(); }
-  Plan enter_view(std::int64_t first) { return cycle_.enter_view(first); }
+  void put_off(const Plan& plan);
+  void abandon();
+  Plan enter_view(std::int64_t first);
+  // A merge that was due, and is not done.
+  void abandon(const Plan::DueMerge& merge);
+  // As Strategy has it.
+  StrategyEvents take_undone() { return std::exchange(undone_, {}); }
 
   State state() const;
   void load_state(const State& state);
@@ -65,6 +71,7 @@ class Pacing {
   Schedule schedule_;
   Cycle cycle_;
   StrategyStatus status_;
+  StrategyEvents undone_;
 };
 
 // What carrying out a plan amounts to.

@@ -71,7 +71,9 @@ struct StrategyEvent {
     kMerge,    // the answer of an exchange was merged
     kStart,    // an exchange began in the background, with the parameters after the merge
     kAverage,  // parameters became their mean at once
-    kAgree     // parameters and optimizer state became their mean
+    kAgree,    // parameters and optimizer state became their mean
+    kAbandon,  // an exchange does not count: the view ended before all had its answer
+    kPutOff    // what was due is done in the next view, with this number or a higher one
   };
   Kind kind = Kind::kMerge;
   std::int64_t exchange = 0;   // its number
@@ -139,6 +141,9 @@ class Strategy {
   // Begins what the view's end had put off; what has a lower number than the view's first exchange
   // was given up. Returns what was done. view_ended() may hold again.
   virtual StrategyEvents enter_view(std::int64_t /*first_exchange*/) { return {}; }
+  // kAbandon and kPutOff of the time since it was asked last: to be asked when the view has ended
+  // and state() was taken, and when the next one was entered.
+  virtual StrategyEvents take_undone() { return {}; }
   // The state of a node that joins this one, whose ranks call it together when state() has been
   // taken. Where there is an anchor, "exchange.anchor" is all of it, [rows, kFlatBlock] of floats,
   // and the joiner's parameters are the same.
