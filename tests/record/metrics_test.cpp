@@ -65,9 +65,14 @@ TEST(Metrics, TensorBoardHasThePhaseAsANumber) {
     if (metric.tag.empty()) continue;
     EXPECT_TRUE(tags.emplace(metric.tag).second) << metric.tag;
   }
-  EXPECT_EQ(tags.size(), 16U);
+  EXPECT_EQ(tags.size(), 17U);
   EXPECT_EQ(number_of(*metric_row("phase").take(whole())), 1);
   EXPECT_EQ(number_of(*metric_row("late_seconds").take(whole())), 0.03125);
+}
+
+TEST(Metrics, NodesAreCountedWhereTheyComeAndGo) {
+  EXPECT_FALSE(record_of({}).contains("nodes"));
+  EXPECT_EQ(record_of({.members = 2})["nodes"], 2);
 }
 
 TEST(Metrics, TheDocumentationHasTheTable) {

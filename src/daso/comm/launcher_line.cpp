@@ -52,6 +52,7 @@ WorldOptions options_in(const NextView& view, WorldOptions options, int rank_id,
                         std::shared_ptr<Decisions> decisions) {
   WorldView world{.number = view.number,
                   .first_exchange = view.first_exchange,
+                  .joined = view.joined,
                   .decisions = std::move(decisions)};
   Place& place = options.place;
   options.node_of_rank.clear();

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
-#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -21,8 +21,9 @@ class Decisions;  // in views.h
 struct WorldView {
   std::int64_t number = 0;
   std::int64_t first_exchange = 0;  // that begins in it
-  std::vector<int> node_ids;  // of each node of the world
-  std::vector<int> rank_ids;  // of each rank
+  std::vector<int> node_ids;        // of each node of the world
+  std::vector<int> rank_ids;        // of each rank
+  std::vector<int> joined;          // nodes that the view before had not, by their ids
   std::shared_ptr<Decisions> decisions;
 };
 

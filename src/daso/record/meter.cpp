@@ -64,7 +64,8 @@ Progress Meter::progress(const StepInfo& info, int epochs) const {
           .bytes_between_nodes = strategy_.costs().bytes_between_nodes,
           .late = last_late_,
           .worked = worked_,
-          .test = std::nullopt};
+          .test = std::nullopt,
+          .members = world_.view() ? std::optional(world_.topology().nodes()) : std::nullopt};
 }
 
 TimeSpent Meter::spent() const {

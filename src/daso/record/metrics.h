@@ -70,6 +70,10 @@ inline constexpr std::array kMetrics{
     Metric{"bytes_between_nodes", "communication/bytes_between_nodes", "bytes", "",
            "Sent to other nodes by rank 0 since the run began, in this process.",
            [](const Progress& now) -> Taken { return now.bytes_between_nodes; }},
+    Metric{"nodes", "members", "", "nodes may come and go", "That belong to the run now.",
+           [](const Progress& now) -> Taken {
+             return now.members ? Taken(*now.members) : std::nullopt;
+           }},
     Metric{"staleness", "exchange/staleness", "steps", "an exchange was merged",
            "From start to merge of the last exchange that was merged.",
            [](const Progress& now) -> Taken { return now.strategy.staleness; }},

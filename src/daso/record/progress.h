@@ -62,6 +62,8 @@ struct Progress {
   std::optional<double> device_share;        // of the last moments in which it was at work
   std::vector<double> worked;                // seconds per step of each rank, as last heard of
   std::optional<Score> test;                 // at an epoch's end
+  std::optional<int> members;                // nodes of the view, where they come and go
+  StrategyEvents events;                     // there: what was not told before
 };
 using OnProgress = std::function<void(const Progress&)>;
 

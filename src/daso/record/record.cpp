@@ -126,7 +126,7 @@ Summary Record::finish() {
   summary.finished = summary.epochs >= own.options.epochs;
   summary.out = own.options.folder.string();
   if (own.trace) own.trace->write(own.options.folder / "trace.json", own.meter.late());
-  if (own.files) own.files->end(summary);
+  if (own.files) own.files->end(summary);  // which adds nothing: there are no views here
   return summary;
 }
 

@@ -3,12 +3,11 @@
 
 #include <fmt/format.h>
 
-#include <cerrno>
 #include <chrono>
 #include <cstdio>
-#include <cstring>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <tuple>
 #include <utility>
 
 #include "daso/base/checked_json.h"
@@ -17,6 +16,7 @@
 #include "daso/base/paths.h"
 #include "daso/record/metrics.h"
 #include "daso/record/report.h"
+#include "daso/record/report_data.h"
 #include "daso/tensor/large_tensor.h"
 
 namespace daso {
@@ -32,14 +32,18 @@ bool is_recorded(const StepInfo& info) {
   return info.step % kRecordEvery == 0 || info.batch == info.last;
 }
 
-// The lines that are of steps before this one. A kill may have cut the last.
-std::string records_before(const std::string& content, std::int64_t step) {
+// The lines that are of steps before this one, which are counted anew where an epoch has other
+// steps than the one before. A kill may have cut the last.
+std::string records_before(const std::string& content, int epoch, std::int64_t step) {
   std::istringstream stream(content);
   std::string kept;
   for (std::string line; std::getline(stream, line);) {
     const auto record = json_in(line);
-    const bool whole = record && record->is_object() && record->contains(metric("step"));
-    if (whole && (*record)[metric("step")] < step) kept += line + "\n";
+    if (!record) continue;
+    const auto its_step = number_in(*record, metric("step"));
+    if (!its_step) continue;
+    const auto its_epoch = number_in(*record, metric("epoch")).value_or(epoch);
+    if (std::tuple(its_epoch, *its_step) < std::tuple(epoch, step)) kept += line + "\n";
   }
   return kept;
 }
@@ -81,10 +85,18 @@ ordered_json ranks_of(const World& world, const std::vector<double>& worked) {
   return list;
 }
 
+ordered_json view_of(const std::vector<ViewRecord>& views) {
+  return {{"number", views.back().number},
+          {"nodes", views.back().nodes},
+          {"of", nodes_in(views)},
+          {"changes", views.size() - 1}};
+}
+
 }  // namespace
 
 RunFiles::RunFiles(const World& world, RunFacts facts) : world_(world), facts_(std::move(facts)) {
   open_metrics();
+  if (facts_.view) membership_.emplace(facts_.folder, facts_.job, *facts_.view);
   try {
     board_.emplace(facts_.folder, facts_.first_step);
   } catch (const Error& error) {
@@ -97,13 +109,9 @@ RunFiles::RunFiles(const World& world, RunFacts facts) : world_(world), facts_(s
 void RunFiles::open_metrics() {
   const fs::path file = facts_.folder / "metrics.jsonl";
   const std::string content = is_there(file) ? read_file(file) : "";
-  const std::string kept = records_before(content, facts_.first_step);
+  const std::string kept = records_before(content, facts_.first_epoch, facts_.first_step);
   if (kept != content) write_file_unsynced(file, kept);
-  // A record is one write: readers see it whole, and nothing of one that failed is tried again.
-  metrics_.rdbuf()->pubsetbuf(nullptr, 0);
-  metrics_.open(file, std::ios::app);
-  require(metrics_.good(), "{}: cannot be opened for writing: {}", file.string(),
-          std::strerror(errno));
+  metrics_.emplace(file);
 }
 
 bool RunFiles::due(const StepInfo& info) const {
@@ -114,6 +122,7 @@ void RunFiles::add(const Progress& now) {
   now_ = now;
   seconds_left_ = seconds_left(now);
   if (now.test && has_accuracy(*now.test)) accuracy_ = now.test->accuracy;
+  add_outcomes(now.events);
   if (is_recorded(now.info)) put_record(now);
   if (status_written_ && since(*status_written_) < kBetweenStatus) return;
   status_written_ = Clock::now();
@@ -131,11 +140,7 @@ double RunFiles::recent_loss(const Progress& now) {
 
 void RunFiles::put_record(Progress now) {
   now.recent_loss = recent_loss(now);
-  const char* separator = std::exchange(cut_, false) ? "\n" : "";
-  metrics_ << fmt::format("{}{}\n", separator, record_of(now).dump());
-  if (!metrics_.good()) {
-    metrics_.clear();
-    cut_ = true;
+  if (!metrics_->add(record_of(now).dump())) {
     warn((facts_.folder / "metrics.jsonl").string() + ": cannot be written");
   }
   if (!board_) return;
@@ -168,7 +173,14 @@ void RunFiles::add_histograms(const FlatModel& model, std::int64_t step) {
   }
 }
 
-void RunFiles::end(const Summary& summary) {
+void RunFiles::add_outcomes(const StrategyEvents& events) {
+  if (membership_ && !membership_->add(events)) {
+    warn((facts_.folder / "membership.jsonl").string() + ": cannot be written");
+  }
+}
+
+void RunFiles::end(Summary& summary) {
+  if (membership_) summary.views = membership_->views();
   if (!replace(facts_.folder / "summary.json", text_of(summary))) {
     warn((facts_.folder / "summary.json").string() + ": cannot be written");
   }
@@ -216,6 +228,7 @@ void RunFiles::put_status(const char* state) const {
   status["seconds_left"] = seconds_left_;
   status["late"] = late_of(now_.late, world_.topology());
   status["ranks"] = ranks_of(world_, now_.worked);
+  if (membership_) status["view"] = view_of(membership_->views());
   replace(facts_.folder / "status.json",
           status.dump(1, ' ', false, ordered_json::error_handler_t::replace) + "\n");
 }

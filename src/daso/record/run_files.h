@@ -2,11 +2,12 @@
 #pragma once
 
 #include <filesystem>
-#include <fstream>
 #include <optional>
 #include <string>
 
 #include "daso/comm/world.h"
+#include "daso/record/line_file.h"
+#include "daso/record/membership.h"
 #include "daso/record/progress.h"
 #include "daso/record/summary.h"
 #include "daso/record/tensorboard.h"
@@ -21,14 +22,18 @@ struct RunFacts {
   std::string model;
   std::string data;
   int epochs = 1;
-  std::int64_t first_step = 0;  // where this process began; later ones of a run before are dropped
+  int first_epoch = 0;          // where this process began, as is the next: what a run before has
+  std::int64_t first_step = 0;  // recorded of later steps is dropped
+  // Where nodes come and go: the view, and whether the job begins with it.
+  std::optional<ViewRecord> view = {};
+  Membership::Job job = Membership::Job::kBegins;
 };
 
 // The files that rank 0 keeps of a run: metrics.jsonl and TensorBoard's file get a record every 10
 // steps and at each epoch's end, status.json (for `daso top`) is written anew about once a second,
 // summary.json and report.html come last. Once the run has begun, a file that cannot be written (a
 // full disk) is worth one warning and never ends it; what comes later is written again as soon as
-// there is room.
+// there is room. A run whose nodes come and go also has membership.jsonl.
 class RunFiles {
  public:
   // The world is borrowed. Throws ConfigError if the folder cannot be written.
@@ -40,8 +45,12 @@ class RunFiles {
   bool due(const StepInfo& info) const;
   // How the parameters are spread, for TensorBoard.
   void add_histograms(const FlatModel& model, std::int64_t step);
-  // The last word.
-  void end(const Summary& summary);
+  // The last word; adds the views to the summary.
+  void end(Summary& summary);
+  // What became of exchanges, where there are views; add() does so with those of a Progress.
+  void add_outcomes(const StrategyEvents& events);
+  // None: a world for good.
+  const std::optional<Membership>& membership() const { return membership_; }
 
   // As this process has gone so far.
   double seconds_left(const Progress& now) const;
@@ -56,8 +65,8 @@ class RunFiles {
   const World& world_;
   const RunFacts facts_;
   const Clock::time_point begin_ = Clock::now();
-  std::ofstream metrics_;
-  bool cut_ = false;  // the last line of metrics.jsonl may be half of one
+  std::optional<LineFile> metrics_;
+  std::optional<Membership> membership_;
   std::optional<TensorBoardFile> board_;
   Progress now_;
   RunningMean recorded_;            // this rank's losses of the epoch, up to the last record

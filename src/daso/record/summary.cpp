@@ -44,6 +44,19 @@ ordered_json late_of(const std::vector<RankLateness>& ranks) {
   return list;
 }
 
+ordered_json views_of(const std::vector<ViewRecord>& views) {
+  ordered_json list = ordered_json::array();
+  for (const ViewRecord& view : views) {
+    list.push_back({{"view", view.number},
+                    {"nodes", view.nodes},
+                    {"lost", view.lost},
+                    {"joined", view.joined},
+                    {"epoch", view.epoch},
+                    {"step", view.step}});
+  }
+  return list;
+}
+
 }  // namespace
 
 std::string text_of(const Summary& s) {
@@ -76,6 +89,8 @@ std::string text_of(const Summary& s) {
   if (s.evaluated && s.top5) report["top5"] = *s.top5;
   if (s.evaluated && s.perplexity) report["perplexity"] = *s.perplexity;
   if (s.bad_images) report["bad_images"] = *s.bad_images;
+  if (!s.views.empty()) report["views"] = views_of(s.views);
+  if (s.unseen_examples) report["unseen_examples"] = *s.unseen_examples;
   return report.dump(2) + "\n";
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "daso/record/lateness.h"
+#include "daso/record/membership.h"
 #include "daso/record/time_budget.h"
 
 namespace daso {
@@ -35,12 +36,14 @@ struct Summary {
   bool evaluated = true;  // on a test part, after the last epoch; else there are none of:
   double test_loss = 0;
   double test_accuracy = 0;
-  std::optional<double> top5;              // of images of more than 5 classes
-  std::optional<double> perplexity;        // of a text
-  std::optional<std::int64_t> bad_images;  // where they are skipped
-  std::vector<TimeSpent> time_budget;      // of each node
-  std::vector<RankLateness> late;          // of each rank
-  bool finished = false;                   // no epoch is left
+  std::optional<double> top5;                   // of images of more than 5 classes
+  std::optional<double> perplexity;             // of a text
+  std::optional<std::int64_t> bad_images;       // where they are skipped
+  std::vector<TimeSpent> time_budget;           // of each node
+  std::vector<RankLateness> late;               // of each rank
+  std::vector<ViewRecord> views;                // where nodes come and go
+  std::optional<std::int64_t> unseen_examples;  // there
+  bool finished = false;                        // no epoch is left
   int exit = 0;
   std::string out;
 };

@@ -3,8 +3,10 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <limits>
+#include <utility>
 
 #include "daso/base/error.h"
 #include "daso/optim/ema.h"
@@ -21,6 +23,12 @@ constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 
 // Of two models the better one has more.
 double merit_of(const Score& score) { return has_accuracy(score) ? score.accuracy : -score.loss; }
+
+// Of the shares that an epoch was dealt in, those that nobody has: joiners take them first.
+std::int64_t unseen_per_step(const Run& run, const World& world) {
+  const std::int64_t empty = std::max(0, run.deal().ranks() - world.size());
+  return empty * run.settings().batch_size * run.settings().accumulate;
+}
 
 }  // namespace
 
@@ -94,7 +102,9 @@ bool Course::update() {
 
 void Course::end_step() {
   try {
-    run_.tally().add(strategy_->after_step(info_));
+    const StrategyEvents done = strategy_->after_step(info_);
+    run_.tally().add(done);
+    note(done);
   } catch (const PeerError&) {
     if (!world_.view()) throw;
     view_over_ = true;  // the step itself is done
@@ -102,11 +112,24 @@ void Course::end_step() {
   device_span_.reset();
   record_.end_step();
   run_.tally().loss.add(loss_);
+  run_.tally().unseen_examples += unseen_per_step(run_, world_);
   run_.move_to({.epoch = info_.epoch, .batch = info_.batch + 1, .step = info_.step + 1});
   view_over_ = view_over_ || strategy_->view_ended();
   buffers_before_.reset();
   const std::optional<Phase> phase = strategy_->status().phase;
   equal_ = !phase || is_blocking(*phase);
+}
+
+// Rank 0 tells of what becomes of exchanges, where that depends on who is there.
+void Course::note(const StrategyEvents& events) {
+  if (!world_.view() || world_.rank() != 0) return;
+  untold_.insert(untold_.end(), events.begin(), events.end());
+}
+
+Progress Course::progress() {
+  Progress now = record_.progress(info_, plan_);
+  now.events = std::exchange(untold_, {});
+  return now;
 }
 
 void Course::go_on_at_end() {
@@ -117,7 +140,7 @@ void Course::go_on_at_end() {
 
 bool Course::after_step(const OnProgress& on_progress) {
   if (epoch_is_done() || view_over_) return false;
-  if (world_.rank() == 0) on_progress(record_.progress(info_, plan_));
+  if (world_.rank() == 0) on_progress(progress());
   if (checkpoint_due()) checkpoint();
   return !stopping_;
 }
@@ -182,7 +205,7 @@ void Course::close_epoch(const OnProgress& on_progress) {
     run_.move_to({.epoch = info_.epoch + 1, .batch = 0, .step = info_.step + 1});
   }
   if (world_.rank() == 0) {
-    Progress now = record_.progress(info_, plan_);
+    Progress now = progress();
     now.loss = tally.train_loss;
     if (evaluated_) now.test = tally.score;
     on_progress(now);
@@ -266,6 +289,7 @@ void Course::leave() {
   }
   if (buffers_before_.defined()) run_.model().buffers().copy_(buffers_before_);
   RunState left = state();
+  note(strategy_->take_undone());
   const bool agreed = left.place.batch == 0 || (left.place.batch == plan_.batches &&
                                                 !left.own.contains("strategy.cycle.put_off"));
   left.equal = traits_of(run_.settings().strategy).equal_after_epoch && (equal_ || agreed);

@@ -72,8 +72,11 @@ class Course {
   bool over() const { return run_.finished() || stopping_ || view_over_; }
   // This course is: the run goes on in the next one, in another view or with examples dealt anew.
   bool view_over() const { return view_over_; }
-  bool stopping() const { return stopping_; }                    // a signal has said so
-  std::optional<RunPlace> resumed() const { return resumed_; }   // where it went on; none: it began
+  bool stopping() const { return stopping_; }                   // a signal has said so
+  std::optional<RunPlace> resumed() const { return resumed_; }  // where it went on; none: it began
+  const Takeover& takeover() const { return takeover_; }        // from the view before
+  // In a view, on rank 0: what the strategy did that no progress has told.
+  const StrategyEvents& untold() const { return untold_; }
   const std::string& begun_with() const { return begun_with_; }  // what --init gave, on rank 0
 
   // Several runs can take turns on one world; only a course's own turns count in its seconds.
@@ -133,6 +136,8 @@ class Course {
   StepInfo info_at(int epoch, std::int64_t batch) const;
   void agree_on_scale();
   void keep_if_best();
+  void note(const StrategyEvents& events);
+  Progress progress();
 
   // Stopping.
   bool checkpoint_due();
@@ -164,6 +169,7 @@ class Course {
   bool has_saved_ = false;  // a checkpoint, or has begun to
   bool stopping_ = false;
   bool view_over_ = false;
+  StrategyEvents untold_;
   bool equal_ = true;          // all nodes were, after the last step
   at::Tensor buffers_before_;  // the step that was begun and is not done; in a world for a view
   Clock::time_point last_checkpoint_ = Clock::now();

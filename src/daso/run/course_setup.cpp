@@ -108,7 +108,10 @@ void Course::enter_view() {
   world_.views()->count_from(before);
   // In the job's first view nothing was put off, and a checkpoint's rests count.
   if (!takeover_.any) return;
-  run_.tally().add(strategy_->enter_view(before + world_.view()->first_exchange));
+  const StrategyEvents done = strategy_->enter_view(before + world_.view()->first_exchange);
+  run_.tally().add(done);
+  note(strategy_->take_undone());
+  note(done);
   view_over_ = strategy_->view_ended();
 }
 

@@ -67,6 +67,7 @@ Summary SessionRecord::summary() {
     summary.perplexity = perplexity_of(tally.score.loss);
   }
   if (settings.skip_bad_images) summary.bad_images = bad_images();
+  if (world_.view()) summary.unseen_examples = tally.unseen_examples;
   summary.finished = run_.finished();
   summary.out = settings.out.string();
   if (trace_) trace_->write(settings.out / "trace.json", meter_.late());

@@ -29,6 +29,7 @@ State state_of(const Tally& tally) {
                  {"rate.best", real(tally.rate.stall.best)},
                  {"rate.bad_epochs", integer(tally.rate.stall.bad_epochs)},
                  {"skipped_steps", integer(tally.skipped_steps)}};
+  if (tally.unseen_examples > 0) state["unseen_examples"] = integer(tally.unseen_examples);
   if (tally.score.top5) state["test_top5"] = real(*tally.score.top5);
   return state;
 }
@@ -45,6 +46,9 @@ Tally tally_in(const State& state) {
                .stall = {.best = real_in(state, "rate.best"),
                          .bad_epochs = static_cast<int>(integer_in(state, "rate.bad_epochs"))}},
       .skipped_steps = integer_in(state, "skipped_steps")};
+  if (state.contains("unseen_examples")) {
+    tally.unseen_examples = integer_in(state, "unseen_examples");
+  }
   if (state.contains("test_top5")) tally.score.top5 = real_in(state, "test_top5");
   return tally;
 }

@@ -21,6 +21,8 @@ struct Tally {
   RunningMean staleness;
   RateFactor rate;                 // by which the learning rate has fallen
   std::int64_t skipped_steps = 0;  // by loss scaling
+  // Of all ranks: those of shares that nobody had since their node was lost.
+  std::int64_t unseen_examples = 0;
 
   void add(const StrategyEvents& events);
 };

@@ -34,7 +34,7 @@ std::optional<int> train_in(World& world, Run& run, const TrainOptions& options,
     while (session.train_epoch(tell, [&] { return interrupt.signal(); })) {
     }
     if (!session.view_over()) {
-      const Summary summary = session.finish();
+      Summary summary = session.finish();
       if (output) {
         output->end(summary);
         if (options.json) fmt::print("{}", text_of(summary));
@@ -46,6 +46,7 @@ std::optional<int> train_in(World& world, Run& run, const TrainOptions& options,
     if (!world.view()) throw;
   }
   session.leave();
+  if (output) output->leave();
   return std::nullopt;
 }
 

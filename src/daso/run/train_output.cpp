@@ -61,6 +61,23 @@ std::string result_of(const Summary& summary) {
   return fmt::format("accuracy {:.4f}{}", score.accuracy, top5);
 }
 
+// Who was there when, where that has changed.
+void print_views(const Summary& summary) {
+  constexpr std::size_t kMostLines = 8;
+  const std::vector<ViewRecord>& views = summary.views;
+  if (views.size() < 2) return;
+  const auto unseen = summary.unseen_examples.value_or(0);
+  fmt::print("{} views{}\n", views.size(),
+             unseen > 0
+                 ? fmt::format("; {} examples were not seen since their node was lost", unseen)
+                 : "");
+  const std::size_t hidden = views.size() > kMostLines ? views.size() - kMostLines : 0;
+  if (hidden > 0) fmt::print("  {} more are in membership.jsonl\n", hidden);
+  for (std::size_t i = hidden; i < views.size(); ++i) {
+    fmt::print("  {}, from step {}\n", text_of(views[i], nodes_in(views)), views[i].step);
+  }
+}
+
 void print_end(const Summary& summary, const Run& run, const std::string& go_on) {
   const Settings& settings = run.settings();
   const std::string folder = settings.out.string();
@@ -68,6 +85,7 @@ void print_end(const Summary& summary, const Run& run, const std::string& go_on)
   const bool own = run.is_own();  // `daso train` and `daso eval` know nothing of it
   fmt::print("{} after {} steps in {:.1f} s; all output is in {}\n", result_of(summary),
              summary.steps, summary.seconds, folder);
+  print_views(summary);
   fmt::print("look at {}{}\n", (settings.out / "report.html").string(),
              settings.trace ? ", or trace.json in ui.perfetto.dev" : "");
   if (run.finished()) {
@@ -109,6 +127,8 @@ class TrainOutput::Configuration {
   Configuration(fs::path file, std::string text, const Course& course)
       : file_(std::move(file)), text_(std::move(text)), course_(course) {
     if (!course_.resumed() || !is_there(file_)) write();
+    // What the run was started with stays, however many nodes are left of it.
+    if (course_.takeover().any) written_ = true;
   }
   ~Configuration() {
     try {
@@ -157,16 +177,19 @@ void prepare_output(World& world, const Run& run) {
 }
 
 TrainOutput::TrainOutput(const World& world, const Course& course, const OutputOptions& options)
-    : run_(course.run()), options_(options) {
+    : run_(course.run()), course_(course), options_(options) {
   const Settings& settings = run_.settings();
+  const bool goes_on = course.takeover().any;
+  if (goes_on) make_folder(settings.out);  // rank 0 may have been on another machine
   const Values resolved = resolved_configuration(world, course);
   configuration_ =
       std::make_unique<Configuration>(settings.out / kConfigFile, toml_of(resolved), course);
-  if (options_.lines) print_start(world, course, resolved, options_.note);
-  if (settings.precision == Precision::kBf16 && find_amx() == Amx::kCapped) {
+  if (options_.lines && !goes_on) print_start(world, course, resolved, options_.note);
+  if (!goes_on && settings.precision == Precision::kBf16 && find_amx() == Amx::kCapped) {
     fmt::print(stderr, "daso: note: AMX: {}\n", text_of(find_amx()));
   }
   report_.emplace(world, course, /*quiet=*/!options_.lines);
+  if (goes_on) report_->show_view(run_.place());
 }
 
 TrainOutput::~TrainOutput() = default;
@@ -176,7 +199,9 @@ void TrainOutput::operator()(const Progress& now) {
   (*report_)(now);
 }
 
-void TrainOutput::end(const Summary& summary) {
+void TrainOutput::leave() { report_->add_outcomes(course_.untold()); }
+
+void TrainOutput::end(Summary& summary) {
   report_->end(summary);
   if (options_.lines) print_end(summary, run_, options_.go_on);
 }

@@ -33,7 +33,8 @@ struct OutputOptions {
 };
 
 // What rank 0 shows of a run while it is trained, and keeps in its folder: config.toml, and all
-// that RunFiles writes.
+// that RunFiles writes. Where nodes come and go, each session has one, of which the first says what
+// the run is and the others who has come and gone.
 class TrainOutput {
  public:
   // World and course are borrowed.
@@ -43,12 +44,14 @@ class TrainOutput {
   ~TrainOutput();
 
   void operator()(const Progress& now);  // after every step
-  void end(const Summary& summary);
+  void end(Summary& summary);            // adds the views
+  void leave();  // instead: the run goes on in the next session, here or elsewhere
 
  private:
   class Configuration;
 
   const Run& run_;
+  const Course& course_;
   const OutputOptions options_;
   std::unique_ptr<Configuration> configuration_;
   std::optional<TrainReport> report_;

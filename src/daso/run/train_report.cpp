@@ -41,21 +41,45 @@ std::string accuracy_in(const Progress& now) {
   return known ? fmt::format("accuracy {:.4f}", now.test->accuracy) : "";
 }
 
-RunFacts facts_of(const Course& course) {
+// The view of the world; none: a world for good.
+std::optional<ViewRecord> view_of(const World& world, const Course& course) {
+  if (!world.view()) return {};
+  const WorldView& view = *world.view();
+  const RunPlace place = course.resumed().value_or(RunPlace{});
+  ViewRecord record{.number = view.number,
+                    .first_exchange = view.first_exchange,
+                    .nodes = view.node_ids,
+                    .joined = view.joined,
+                    .epoch = place.epoch,
+                    .batch = place.batch,
+                    .step = place.step};
+  const Takeover& takeover = course.takeover();
+  if (takeover.any_needy) {
+    record.donor =
+        view.node_ids[static_cast<std::size_t>(world.topology().node_of(takeover.donor))];
+  }
+  return record;
+}
+
+RunFacts facts_of(const World& world, const Course& course) {
   const Settings& settings = course.run().settings();
+  const RunPlace place = course.resumed().value_or(RunPlace{});
   return {.folder = settings.out,
           .strategy = settings.strategy,
           .model = settings.model,
           .data = settings.data,
           .epochs = settings.epochs,
-          .first_step = course.resumed().value_or(RunPlace{}).step};
+          .first_epoch = place.epoch,
+          .first_step = place.step,
+          .view = view_of(world, course),
+          .job = course.takeover().any ? Membership::Job::kGoesOn : Membership::Job::kBegins};
 }
 
 }  // namespace
 
 TrainReport::TrainReport(const World& world, const Course& course, bool quiet)
     : model_(course.run().model()),
-      files_(world, facts_of(course)),
+      files_(world, facts_of(world, course)),
       histograms_(course.run().settings().histograms),
       quiet_(quiet),
       on_terminal_(terminal_columns().has_value()) {}
@@ -72,6 +96,15 @@ void TrainReport::operator()(const Progress& now) {
     // Asked for anew: somebody may have made the window narrower.
     if (const auto columns = terminal_columns()) show_bar(now, *columns);
   }
+}
+
+void TrainReport::show_view(const RunPlace& place) const {
+  const std::optional<Membership>& members = files_.membership();
+  if (quiet_ || !members || !members->entered()) return;
+  fmt::print("{}{}; going on with step {}, epoch {}\n", on_terminal_ ? kClear : "",
+             text_of(members->views().back(), nodes_in(members->views())), place.step,
+             place.epoch + 1);
+  flush_output();
 }
 
 // A line that stays, so it also has to fit where a log is read later.

@@ -15,7 +15,11 @@ class TrainReport {
   TrainReport(const World& world, const Course& course, bool quiet);
 
   void operator()(const Progress& now);
-  void end(const Summary& summary) { files_.end(summary); }
+  void end(Summary& summary) { files_.end(summary); }
+  // Where nodes come and go: a line for people, if the view has begun with this session,
+  void show_view(const RunPlace& place) const;
+  // and what became of exchanges since the last step that was told.
+  void add_outcomes(const StrategyEvents& events) { files_.add_outcomes(events); }
 
  private:
   void show_epoch(const Progress& now) const;
