@@ -123,6 +123,19 @@ std::string late_line(const json& status) {
                      count_in(late, "node"), 1e3 * seconds, count_in(late, "step"));
 }
 
+// Who belongs to a run whose nodes come and go.
+std::string members_line(const json& status) {
+  const json view = status.value("view", json());
+  const json nodes = view.is_object() ? view.value("nodes", json()) : json();
+  if (!nodes.is_array()) return "";
+  std::string ids;
+  for (const json& id : nodes) {
+    if (id.is_number_integer()) ids += fmt::format("{}{}", ids.empty() ? "" : ", ", id.dump());
+  }
+  return fmt::format("members   view {}: {} of {} nodes: {}", count_in(view, "number"),
+                     nodes.size(), count_in(view, "of"), ids);
+}
+
 struct RankLine {
   std::int64_t node = 0;
   std::int64_t rank = 0;
@@ -222,7 +235,9 @@ std::string top_view(const json& status, double now, ViewSize size) {
   const int width = std::max(size.width, 1);
   std::vector<std::string> lines = {state_line(status, now), progress_line(status, width),
                                     phase_line(status),      training_line(status),
-                                    late_line(status),       ""};
+                                    late_line(status)};
+  if (const std::string members = members_line(status); !members.empty()) lines.push_back(members);
+  lines.emplace_back();
   const std::size_t left = height > lines.size() ? height - lines.size() : 0;
   const std::vector<std::string> ranks = rank_lines(status, width, left);
   lines.insert(lines.end(), ranks.begin(), ranks.end());

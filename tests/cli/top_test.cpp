@@ -105,6 +105,16 @@ TEST(TopView, ShowsTheWholeRun) {
             "         3  host1  100.00 ms  ################################### 1.9 x median\n");
 }
 
+TEST(TopView, NamesTheNodesOfARunThatOutlivesThem) {
+  const json status =
+      with(running(), "view", {{"number", 3}, {"nodes", {0, 2}}, {"of", 3}, {"changes", 2}});
+  EXPECT_TRUE(shows(view_of(status), "members   view 3: 2 of 3 nodes: 0, 2\n"));
+  EXPECT_FALSE(shows(view_of(running()), "members"));
+  for (const json& odd : {json(), json(7), json::object(), json{{"nodes", 3}}}) {
+    EXPECT_FALSE(shows(view_of(with(running(), "view", odd)), "members")) << odd;
+  }
+}
+
 TEST(TopView, StaysWithinEverySize) {
   json status = with(running(), "ranks", ranks(100));
   status["data"] = std::string(300, 'd') + "\xc3\xbc";
