@@ -317,6 +317,46 @@ TEST_F(RunReport, ARankIsLateOnceHoweverOftenItIsRecorded) {
   EXPECT_EQ(drawn(page)[0]["late"], json({{7, 1, 0.2}, {33, 3, 0.05}}));
 }
 
+// One line of membership.jsonl.
+std::string view(int number, const json& nodes, double time, const json& more = json::object()) {
+  json line = {
+      {"view", number},          {"first_exchange", 0}, {"nodes", nodes}, {"lost", json::array()},
+      {"joined", json::array()}, {"donor", nullptr},    {"epoch", 0},     {"batch", 0},
+      {"step", 10 * number},     {"time", time}};
+  line.update(more);
+  return line.dump() + "\n";
+}
+
+// The status is of second 200: a bar of 50 s is half of the run.
+TEST_F(RunReport, NodesThatCameAndWentHaveATimeLine) {
+  const fs::path folder = run("a", summary());
+  write(folder / "status.json", R"({"updated": 200})");
+  write(folder / "membership.jsonl", view(1, {0, 1}, 100, {{"begins", true}}) +
+                                         view(2, {0}, 150, {{"lost", {1}}}) +
+                                         R"({"exchange": 3, "outcome": "abandoned", "view": 2})"
+                                         "\n" +
+                                         view(3, {0, 1}, 175, {{"joined", {1}}, {"donor", 0}}));
+  const std::string page = report_page({folder});
+  EXPECT_TRUE(has(page, "<section id=\"members\">"));
+  EXPECT_TRUE(has(page,
+                  "data-node=\"0\"><span>Node 0</span><div class=\"track\">"
+                  "<span style=\"left:0.000%;width:100.000%\"></span></div>"));
+  EXPECT_TRUE(has(page,
+                  "<span style=\"left:0.000%;width:50.000%\"></span>"
+                  "<span style=\"left:75.000%;width:25.000%\"></span>"));
+  EXPECT_TRUE(
+      has(page, "<i class=\"lost\" style=\"left:50.000%\" title=\"lost after 50.0 s, view 2"));
+  EXPECT_TRUE(has(page, "<i class=\"joined\" style=\"left:75.000%\""));
+  EXPECT_TRUE(has(page, "<a href=\"membership.jsonl\">"));
+}
+
+TEST_F(RunReport, ARunWithOneViewHasNoTimeLine) {
+  const fs::path folder = run("a", summary());
+  EXPECT_FALSE(has(report_page({folder}), "<section id=\"members\">"));
+  write(folder / "membership.jsonl", view(1, {0, 1}, 100, {{"begins", true}}));
+  EXPECT_FALSE(has(report_page({folder}), "<section id=\"members\">"));
+}
+
 TEST_F(RunReport, SeveralRunsStandSideBySide) {
   json sync = summary();
   sync["strategy"] = "sync";

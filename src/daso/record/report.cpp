@@ -65,6 +65,7 @@ std::string report_page(const std::vector<LabelledRun>& runs, const fs::path& fo
                               {"subject", subject_line(all)},
                               {"notes", notes_section(all)},
                               {"headline", headline_section(all)},
+                              {"members", members_section(all)},
                               {"budget", budget_section(all)},
                               {"late", late_section(all)},
                               {"configuration", configuration_section(all)},

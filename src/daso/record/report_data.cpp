@@ -179,6 +179,7 @@ ReportedRun read_run(const fs::path& folder) {
   lay_times_end_to_end(run.records);
   use_windows(run.records);
   add_subject(run, folder);
+  run.views = read_views(folder / "membership.jsonl");
   return run;
 }
 

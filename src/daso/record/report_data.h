@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "daso/record/membership.h"
 #include "daso/record/report.h"
 
 // A run as its folder tells it, for a report; or runs that differ by their seeds alone, as one.
@@ -23,9 +24,10 @@ struct ReportedRun {
   // train_loss is the mean of a window, not of the epoch so far.
   std::vector<nlohmann::json> records;
   std::vector<std::pair<std::string, std::string>> configuration;
-  std::string model;           // empty: not known, as is the next
-  std::string data;            //
-  std::optional<double> last;  // when its status was written last, in seconds since 1970
+  std::string model;                   // empty: not known, as is the next
+  std::string data;                    //
+  std::optional<double> last;          // when its status was written last, in seconds since 1970
+  std::vector<ViewRecord> views = {};  // of its last job, where nodes came and went
 };
 
 // All runs of a report, labelled, those of several seeds put together (report_seeds.h). Throws

@@ -44,6 +44,7 @@ std::string hint_of(const std::string& name) {
   if (name.starts_with("events.out.tfevents.")) return "for tensorboard --logdir";
   if (name == "metrics.jsonl") return "a record every few steps";
   if (name == "summary.json") return "the figures above, exact";
+  if (name == "membership.jsonl") return "which nodes were members when, what became of exchanges";
   if (name == "config.toml") return "daso train --config does the run again";
   if (name == "best.safetensors") return "the model of the best epoch";
   if (name == "checkpoints") return "daso eval, export and train --resume take them";

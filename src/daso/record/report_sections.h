@@ -28,6 +28,8 @@ std::string budget_section(const ReportedRuns& runs);
 // Why ranks were blocked in communication, and what would help: a part of the time budget.
 std::string causes_part(const ReportedRuns& runs);
 std::string late_section(const ReportedRuns& runs);
+// Of runs that have had more than one view.
+std::string members_section(const ReportedRuns& runs);
 std::string configuration_section(const ReportedRuns& runs);
 // Links as seen from `folder`.
 std::string files_section(const ReportedRuns& runs, const std::filesystem::path& folder);
