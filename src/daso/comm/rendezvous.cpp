@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daso/comm/rendezvous.h"
 
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <thread>
@@ -19,12 +20,13 @@ constexpr Seconds kBetweenReads{0.01};
 constexpr const char* kNoToken = "none";
 constexpr const char* kHeard = "heard";  // how many ranks know why nobody joins
 
-// Waits for a key to appear; none if the alarm was raised or the deadline has passed before.
+// Waits for a key to appear; none if it is in vain or the deadline has passed before.
 std::optional<std::string> await(const Store& table, const std::string& key,
-                                 const Deadline& deadline, Alarm* alarm) {
+                                 const Deadline& deadline,
+                                 const std::function<bool()>& in_vain = {}) {
   while (true) {
     if (auto value = table.find(key)) return value;
-    if (deadline.passed() || (alarm != nullptr && alarm->raised())) return std::nullopt;
+    if (deadline.passed() || (in_vain && in_vain())) return std::nullopt;
     std::this_thread::sleep_for(kBetweenReads);
   }
 }
@@ -112,7 +114,8 @@ json gather_roll(const Store& root, const Meeting& meeting, Alarm& alarm, Lookou
   Failure failure;
   std::vector<std::string> absent;
   for (int rank = 0; rank < meeting.place.size; ++rank) {
-    const auto text = await(root, hello_key(rank), deadline, &alarm);
+    const auto text =
+        await(root, hello_key(rank), deadline, [&] { return alarm.raised().has_value(); });
     if (const auto raised = alarm.raised()) throw_failure(*raised);
     if (!text) {
       failure.missing.push_back(rank);
@@ -152,9 +155,11 @@ void mark_job(const Store& root, const std::string& job_token) {
   root.set("job", job_token.empty() ? kNoToken : digest(job_token));
 }
 
-void check_job(const Store& root, const Place& place, Seconds limit) {
-  const auto job = await(root, "job", Deadline(limit), nullptr);
+void check_job(const Store& root, const Place& place, Seconds limit, Decisions* decisions) {
+  const auto ended = [decisions] { return decisions != nullptr && decisions->ended(); };
+  const auto job = await(root, "job", Deadline(limit), ended);
   if (!job) {
+    if (ended()) throw PeerError("the view has ended before its first rank came");
     throw PeerError(
         fmt::format("the store at {} belongs to no job within {} s: rank 0 did not come",
                     root.address().text(), limit.count()));
@@ -182,7 +187,8 @@ std::vector<Member> meet(const Store& root, const Meeting& meeting, Alarm& alarm
     roll = gather_roll(root, meeting, alarm, lookout);
   } else {
     // Rank 0 speaks up when its own limit is over; a little later it is rank 0 that is missing.
-    const auto text = await(root, "roll", Deadline(meeting.limit + Seconds(1)), &alarm);
+    const auto text = await(root, "roll", Deadline(meeting.limit + Seconds(1)),
+                            [&] { return alarm.raised().has_value(); });
     if (const auto raised = alarm.raised()) {
       try {
         root.add(kHeard, 1);
@@ -220,12 +226,12 @@ std::vector<int> regroup(const Store& next, const std::vector<int>& survivors, i
   if (!survivors.empty() && survivors.front() == old_rank) {
     json present = json::array();
     for (const int rank : survivors) {
-      if (await(next, hello_key(rank), deadline, nullptr)) present.push_back(rank);
+      if (await(next, hello_key(rank), deadline)) present.push_back(rank);
     }
     next.set_once("members", present.dump());
   }
   // Who leads waits until its limit for those that are slow; the others wait a little longer.
-  const auto text = await(next, "members", Deadline(limit + Seconds(1)), nullptr);
+  const auto text = await(next, "members", Deadline(limit + Seconds(1)));
   if (!text) throw PeerError("the ranks that are left did not find each other in time");
   auto members = json::parse(*text).get<std::vector<int>>();
   if (std::find(members.begin(), members.end(), old_rank) == members.end()) {

@@ -10,6 +10,7 @@
 #include "daso/comm/place.h"
 #include "daso/comm/store.h"
 #include "daso/comm/topology.h"
+#include "daso/comm/views.h"
 
 // How the ranks of a job meet: over the store they compare who they are before they do anything.
 namespace daso {
@@ -35,8 +36,10 @@ struct Meeting {
 // Marks the table as one job's before the first rank comes. By whoever hosts the store.
 void mark_job(const Store& root, const std::string& job_token);
 
-// Refuses a process of another job: one that came here by accident, before it does any harm.
-void check_job(const Store& root, const Place& place, Seconds limit);
+// Refuses a process of another job: one that came here by accident, before it does any harm. Throws
+// PeerError if the job does not begin within the limit, or if the view ends before (null: there is
+// none).
+void check_job(const Store& root, const Place& place, Seconds limit, Decisions* decisions);
 
 // Tells who we are, waits for the others and compares. Rank 0 does it for all and publishes the
 // roll. Throws what the alarm is raised with if any rank differs, is missing or dies meanwhile.

@@ -325,7 +325,8 @@ World World::join(const WorldOptions& options) {
   try {
     body->store = open_store(options);
     const Store& store = *body->store;
-    check_job(store, place, joining_limit(options));
+    check_job(store, place, joining_limit(options),
+              options.view ? options.view->decisions.get() : nullptr);
     body->own_address = own_address(options, store);
     if (options.backend != "mpi") body->door = listen_on(body->own_address, options.ports);
     for (int rank = 0; rank < place.size; ++rank) body->members.push_back({.launch_rank = rank});
