@@ -2,6 +2,7 @@
 #include "daso/comm/launcher_line.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -20,6 +21,7 @@ namespace {
 using nlohmann::json;
 
 constexpr Seconds kForAnswer{30};  // from a launcher that need not wait for anybody
+constexpr int kBeatMilliseconds = 500;
 
 }  // namespace
 
@@ -93,7 +95,10 @@ LauncherLine::~LauncherLine() {
 }
 
 NextView LauncherLine::next_view(Seconds limit) {
-  const std::string answer = ask("next", limit);
+  std::unique_lock before(mutex_);
+  const std::int64_t last = view_;
+  before.unlock();
+  const std::string answer = ask(fmt::format("next {}", last), limit);
   require(answer.starts_with("view "), "the launcher answered '{}' where a view was due", answer);
   NextView view = view_in(answer.substr(5));
   const std::lock_guard lock(mutex_);
@@ -107,8 +112,10 @@ NextView LauncherLine::next_view(Seconds limit) {
 }
 
 void LauncherLine::tell_trouble(const std::string& text) {
-  std::string line = text.substr(0, text.find('\n'));
-  say("trouble " + line);
+  std::unique_lock lock(mutex_);
+  const std::int64_t view = view_;
+  lock.unlock();
+  say(fmt::format("trouble {} {}", view, text.substr(0, text.find('\n'))));
 }
 
 bool LauncherLine::start(std::int64_t exchange) {
@@ -140,6 +147,11 @@ void LauncherLine::read(const std::stop_token& stop) {
   std::string text;
   std::array<char, 4096> bytes{};
   while (!stop.stop_requested()) {
+    pollfd polled{socket_.get(), POLLIN, 0};
+    if (::poll(&polled, 1, kBeatMilliseconds) == 0) {
+      beat();
+      continue;
+    }
     const ssize_t count = ::recv(socket_.get(), bytes.data(), bytes.size(), 0);
     if (count < 0 && errno == EINTR) continue;
     if (count <= 0) break;
@@ -171,7 +183,8 @@ void LauncherLine::take(const std::string& line) {
       ended_ = true;
       actions.swap(actions_);
     } else {
-      answers_.push_back(line);
+      const std::string number = fmt::format("{} ", question_);
+      if (line.starts_with(number)) answer_ = line.substr(number.size());
     }
   }
   changed_.notify_all();
@@ -184,20 +197,29 @@ void LauncherLine::say(const std::string& line) {
   static_cast<void>(!::send(socket_.get(), text.data(), text.size(), MSG_NOSIGNAL));
 }
 
+// Does not wait for a launcher that does not read.
+void LauncherLine::beat() {
+  constexpr std::string_view kBeat = "beat\n";
+  static_cast<void>(
+      !::send(socket_.get(), kBeat.data(), kBeat.size(), MSG_NOSIGNAL | MSG_DONTWAIT));
+}
+
 std::string LauncherLine::ask(const std::string& line, Seconds limit) {
   const std::lock_guard one(asking_);
-  say(line);
   std::unique_lock lock(mutex_);
+  const std::uint64_t number = ++question_;
+  answer_.reset();
+  lock.unlock();
+  say(fmt::format("{} {}", number, line));
+  lock.lock();
   const Deadline deadline(limit);
-  changed_.wait_until(lock, deadline.when(), [this] { return closed_ || !answers_.empty(); });
-  if (answers_.empty()) {
+  changed_.wait_until(lock, deadline.when(), [this] { return closed_ || answer_; });
+  if (!answer_) {
     throw PeerError(closed_ ? "the launcher of this rank is gone"
                             : fmt::format("the launcher has not answered '{}' within {} s", line,
                                           limit.count()));
   }
-  std::string answer = std::move(answers_.front());
-  answers_.pop_front();
-  return answer;
+  return *std::move(answer_);
 }
 
 }  // namespace daso

@@ -2,10 +2,10 @@
 #pragma once
 
 #include <condition_variable>
-#include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -42,15 +42,17 @@ NextView view_in(const std::string& text);
 WorldOptions options_in(const NextView& view, WorldOptions options, int rank_id,
                         std::shared_ptr<Decisions> decisions);
 
-// A rank's line to its launcher, a socket that it was born with. Lines of text, of which these ask
-// and get one answer each:
+// A rank's line to its launcher, a socket that it was born with. Lines of text. A question has a
+// number N, which its answer repeats: an answer that comes when nobody waits for it any more is
+// dropped.
 //
-//   next        view {...}          the view after the last one that was told, once there is one
-//   start K     go | ended
-//   outcome K   commit | abandon    once it is known
+//   N next VIEW   N view {...}                the first view after VIEW, once there is one
+//   N start K     N go | N ended
+//   N outcome K   N commit | N abandon        once it is known
 //
-// "prepared K" and "trouble TEXT" have no answer. The launcher says "ended NUMBER" by itself when
-// that view ends.
+// "prepared K", "trouble VIEW TEXT" and "beat", by which the launcher knows that this process is
+// not stopped, have no number and no answer. The launcher says "ended VIEW" by itself when that
+// view ends.
 class LauncherLine final : public Decisions {
  public:
   // Null: this process was not started by a launcher that decides views.
@@ -76,13 +78,16 @@ class LauncherLine final : public Decisions {
   void read(const std::stop_token& stop);
   void take(const std::string& line);
   void say(const std::string& line);
+  void beat();
+  // The answer without the question's number.
   std::string ask(const std::string& line, Seconds limit);
 
   const FileDescriptor socket_;
   std::mutex asking_;  // one question at a time
   std::mutex mutex_;   // guards what follows
   std::condition_variable changed_;
-  std::deque<std::string> answers_;
+  std::uint64_t question_ = 0;  // the last one's number
+  std::optional<std::string> answer_;  // to it
   std::int64_t view_ = 0;  // the last one that was told
   bool ended_ = false;     // it has
   bool closed_ = false;    // the launcher is gone

@@ -21,6 +21,7 @@ class Decisions;  // in views.h
 struct WorldView {
   std::int64_t number = 0;
   std::int64_t first_exchange = 0;  // that begins in it
+  bool since_first = true;          // this process has been there since the first view
   std::vector<int> node_ids;        // of each node of the world
   std::vector<int> rank_ids;        // of each rank
   std::vector<int> joined;          // nodes that the view before had not, by their ids

@@ -9,6 +9,12 @@
 
 namespace daso {
 
+namespace {
+
+constexpr std::int64_t kFirstView = 1;
+
+}  // namespace
+
 Worlds::Worlds(WorldOptions options)
     : options_(std::move(options)), line_(LauncherLine::find(this_environment())) {}
 
@@ -19,14 +25,17 @@ World& Worlds::next() {
   }
   if (world_) {
     const std::optional<Failure> failure = world_->guard().alarm->raised();
-    if (failure && !line_->ended()) line_->tell_trouble(failure->text);
+    if (!line_->ended()) line_->tell_trouble(failure ? failure->text : "an operation failed");
   }
   world_.reset();
   for (;;) {
+    const bool is_first = view_.number == 0;
     view_ = line_->next_view(joining_limit(options_));
+    if (is_first) since_first_ = view_.number == kFirstView;
     try {
-      return world_.emplace(
-          World::join(options_in(view_, options_, options_.place.rank, line_)));
+      WorldOptions options = options_in(view_, options_, options_.place.rank, line_);
+      options.view->since_first = since_first_;
+      return world_.emplace(World::join(options));
     } catch (const PeerError& error) {
       // Somebody was lost meanwhile.
       if (!line_->ended()) line_->tell_trouble(error.what());

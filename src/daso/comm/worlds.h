@@ -29,6 +29,7 @@ class Worlds {
   const WorldOptions options_;
   const std::shared_ptr<LauncherLine> line_;
   NextView view_;
+  bool since_first_ = true;  // it was there in the first view
   std::optional<World> world_;
 };
 

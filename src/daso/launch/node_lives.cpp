@@ -7,20 +7,14 @@
 namespace daso {
 namespace {
 
-constexpr Seconds kQuick{10};  // a node that lived for less did not come to anything
 constexpr int kMostQuickDeaths = 3;
 constexpr Seconds kFirstPause{0.25};
 
 }  // namespace
 
-void NodeLives::started(int node, Seconds now) {
-  lives_[node].start = now;
-  lives_[node].again.reset();
-}
-
-bool NodeLives::died(int node, Seconds now) {
+bool NodeLives::died(int node, bool entered, Seconds now) {
   Life& life = lives_[node];
-  life.quick_deaths = now - life.start < kQuick ? life.quick_deaths + 1 : 0;
+  life.quick_deaths = entered ? 0 : life.quick_deaths + 1;
   if (life.restarts == restarts_ || life.quick_deaths == kMostQuickDeaths) return false;
   ++life.restarts;
   life.again = now + kFirstPause * std::exp2(life.quick_deaths);

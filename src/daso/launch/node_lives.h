@@ -9,15 +9,15 @@
 namespace daso {
 
 // When a node that was lost is started again: after a pause that doubles from death to death, so
-// many times, and not after three quick deaths in a row, for then it would die again. Pure: told of
-// deaths and the time, it says what is due.
+// many times. Not after three quick deaths in a row: a node that did not get as far as a view would
+// die again. Pure: told of deaths and the time, it says what is due.
 class NodeLives {
  public:
   explicit NodeLives(int restarts) : restarts_(restarts) {}
 
-  void started(int node, Seconds now);
-  // Its ranks are gone. False: it is not started again.
-  bool died(int node, Seconds now);
+  void started(int node) { lives_[node].again.reset(); }
+  // Its ranks are gone; `entered`: they had been in a view. False: it is not started again.
+  bool died(int node, bool entered, Seconds now);
   // A node whose start is due; none: not now.
   std::optional<int> due(Seconds now) const;
   // How long until the next start; none: none is planned.
@@ -28,7 +28,6 @@ class NodeLives {
 
  private:
   struct Life {
-    Seconds start{0};
     std::optional<Seconds> again;
     int restarts = 0;
     int quick_deaths = 0;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "daso/base/file_descriptor.h"
+#include "daso/base/seconds.h"
 
 namespace daso {
 
@@ -24,10 +25,17 @@ class RankLine {
   // A rank that does not read is as good as gone: what does not fit is dropped with the line.
   void say(const std::string& line);
 
-  // What the rank waits for.
-  bool wants_view = false;
-  std::int64_t told_view = 0;              // the last that it was told
-  std::optional<std::int64_t> wants_outcome;
+  // What the rank waits for: a view after that number, the outcome of that exchange.
+  struct Question {
+    std::string number;
+    std::int64_t about = 0;
+  };
+  std::optional<Question> wants_view;
+  std::optional<Question> wants_outcome;
+  void answer(const Question& question, const std::string& text) {
+    say(question.number + " " + text);
+  }
+  std::optional<Seconds> heard;  // when it last said anything; none: not yet
 
  private:
   FileDescriptor socket_;

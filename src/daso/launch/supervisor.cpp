@@ -71,8 +71,9 @@ bool Supervisor::turn(Seconds at_most) {
   if (next_) at_most = std::min(at_most, next_->left());
   if (options_.on_turn) {
     const SupervisorOptions::Turn turn = options_.on_turn();
-    more_to_come_ = turn.more_to_come;
     at_most = std::min(at_most, turn.again);
+    // The job may be over now, which is for the caller to see.
+    if (std::exchange(more_to_come_, turn.more_to_come) && !turn.more_to_come) at_most = Seconds(0);
   }
   const auto wait = static_cast<int>(whole_milliseconds(at_most).count());
   if (::poll(polled.data(), polled.size(), wait) < 0) return false;  // interrupted: another turn

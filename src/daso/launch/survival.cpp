@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <mutex>
 #include <set>
 
 #include "daso/launch/job.h"
@@ -15,7 +14,7 @@
 namespace daso {
 namespace {
 
-constexpr Seconds kBetweenTurns{0.1};
+constexpr Seconds kLook{0.1};  // from look to look at what the views' keeper has found
 constexpr Seconds kForTheEnd{5};
 
 bool has_others(const LaunchOptions& options) {
@@ -36,7 +35,6 @@ class SurvivingJob {
                 .store = job_.address().store,
                 .rules = rules(),
                 .others = others(),
-                .on_end = [this](int node, const membership::End& end) { heard(node, end); },
                 .on_view = {},
                 .on_finished = [this] { finished_elsewhere_ = true; }}) {}
 
@@ -44,10 +42,13 @@ class SurvivingJob {
     for (const int node : own_nodes()) start(node);
     views_.begin();
     job_.run();
-    if (finished_) views_.finished();
+    if (finished_) views_.tell_others_of_end();
     if (finished_elsewhere_ && job_.supervisor().ends().empty()) return job_.finish({});
     if (job_.supervisor().ends().empty()) {
-      job_.say("all nodes are lost, and none is started again; the job ends with exit code 3");
+      job_.say(over_ ? "no node is left that has the run, --resume goes on from its last checkpoint; "
+                       "the job ends with exit code 3"
+                     : "all nodes are lost, and none is started again; the job ends with exit code "
+                       "3");
       job_.finish({});
       return kExitPeer;
     }
@@ -64,8 +65,7 @@ class SurvivingJob {
   membership::Options rules() const {
     membership::Options rules;
     rules.silence = options_.survival->silence;
-    // One launcher that has all nodes: there is nobody else who could claim a half.
-    rules.tie_break = !has_others(options_);
+    rules.sole = !has_others(options_);  // then there is nobody else who could decide
     return rules;
   }
 
@@ -84,12 +84,6 @@ class SurvivingJob {
     return others;
   }
 
-  // On the thread of the views.
-  void heard(int node, const membership::End& end) {
-    const std::lock_guard lock(mutex_);
-    ends_.emplace_back(node, end.reason);
-  }
-
   std::vector<RankSpot> spots_of(int node) const {
     std::vector<RankSpot> spots = job_.spots();
     std::erase_if(spots, [&](const RankSpot& spot) { return spot.node != node; });
@@ -97,7 +91,7 @@ class SurvivingJob {
   }
 
   void start(int node) {
-    lives_.started(node, since(start_));
+    lives_.started(node);
     for (const RankSpot& spot : spots_of(node)) {
       const FileDescriptor line = views_.open_line(node, spot.local_rank);
       Environment environment = rank_environment(inherited_, options_, spot, job_.address());
@@ -124,66 +118,69 @@ class SurvivingJob {
     std::set<int>& ranks = running_[node];
     ranks.erase(end.rank);
     const bool told_to_end = job_.supervisor().rule().passed_on.has_value();
-    if (end.well()) finished_ = true;
+    if (end.well()) finish(node);
     // An error of the run's own would come again, and on all nodes.
     const bool lost = end.signal != 0 || end.code == kExitPeer;
     if (!lost || told_to_end) return false;
-    if (lost_.insert(node).second && !finished_) {
+    if (lost_.insert(node).second && !finished_ && !over_) {
       const std::optional<std::string> reason = job_.reason_of(end.rank);
       job_.say(fmt::format("{} {}{}; node{} is lost, the others go on", job_.name_of(end.rank),
                            text(end), reason ? fmt::format(" ({})", *reason) : "", node));
     }
     if (!ranks.empty()) {
       views_.lost(node);
-      for (const int mate : ranks) job_.supervisor().kill_process(mate);
+      kill(node);
       return true;
     }
     views_.lost(node);
     lost_.erase(node);
-    if (!finished_ && !lives_.died(node, since(start_))) {
+    if (!finished_ && !over_ && !lives_.died(node, views_.has_entered(node), since(start_))) {
       job_.say(fmt::format("node{} is not started again", node));
     }
     return true;
   }
 
+  // Who comes too late has nobody to learn from.
+  void finish(int node) {
+    finished_ = true;
+    if (running_[node].empty()) views_.finished(node);
+    for (const auto& [other, ranks] : running_) {
+      if (!ranks.empty() && !views_.has_entered(other)) kill(other);
+    }
+  }
+
   SupervisorOptions::Turn on_turn() {
     const bool told_to_end = job_.supervisor().rule().passed_on.has_value();
-    if (finished_ || told_to_end || finished_elsewhere_) lives_.forget_all();
-    if (finished_ || finished_elsewhere_) kill_waiting();
-    take_ends();
+    for (const auto& [node, why] : views_.take_unfit()) {
+      job_.say(fmt::format("node{} is ended: {}", node, why));
+      kill(node);
+    }
+    if (!finished_ && !over_ && views_.nobody_left()) {
+      over_ = true;
+      for (const int node : own_nodes()) kill(node);
+    }
+    if (finished_elsewhere_ && !finished_) kill_late();
+    if (finished_ || told_to_end || over_ || finished_elsewhere_) {
+      lives_.forget_all();
+      return {.again = kLook};
+    }
     while (const std::optional<int> node = lives_.due(since(start_))) {
       start(*node);
       views_.come_back(*node);
     }
     const std::optional<Seconds> pause = lives_.pause(since(start_));
-    return {.again = std::min(kBetweenTurns, pause.value_or(kBetweenTurns)),
-            .more_to_come = pause.has_value()};
+    return {.again = std::min(kLook, pause.value_or(kLook)), .more_to_come = pause.has_value()};
   }
 
-  // Nodes that the others go on without come back as if they had died.
-  void take_ends() {
-    std::vector<std::pair<int, membership::End::Reason>> ends;
-    {
-      const std::lock_guard lock(mutex_);
-      ends.swap(ends_);
-    }
-    for (const auto& [node, reason] : ends) {
-      if (reason == membership::End::Reason::kLeft) continue;
-      const bool minority = reason == membership::End::Reason::kMinority;
-      job_.say(minority ? fmt::format("node{} has lost the majority of the others, and stops", node)
-                        : fmt::format("the others go on without node{}, which comes back", node));
-      if (minority) lives_.give_up(node);
-      for (const int rank : running_[node]) job_.supervisor().kill_process(rank);
-    }
+  // The run is over on other machines: a node that has not come back in time is not needed.
+  void kill_late() {
+    if (!late_) late_ = Deadline(kForTheEnd);
+    if (!late_->passed()) return;
+    for (const int node : own_nodes()) kill(node);
   }
 
-  // The run is over: ranks that have not come back in time are not needed.
-  void kill_waiting() {
-    if (!over_) over_ = Deadline(kForTheEnd);
-    if (!over_->passed()) return;
-    for (const auto& [node, ranks] : running_) {
-      for (const int rank : ranks) job_.supervisor().kill_process(rank);
-    }
+  void kill(int node) {
+    for (const int rank : running_.at(node)) job_.supervisor().kill_process(rank);
   }
 
   const LaunchOptions& options_;
@@ -194,10 +191,9 @@ class SurvivingJob {
   std::map<int, std::set<int>> running_;  // ranks, by node
   std::set<int> lost_;                    // nodes of which some ranks still run
   bool finished_ = false;                 // a rank has come to the run's end
-  std::optional<Deadline> over_;          // for the others to come to it as well
+  bool over_ = false;                     // there is nobody who could
   std::atomic<bool> finished_elsewhere_ = false;
-  std::mutex mutex_;  // guards the next
-  std::vector<std::pair<int, membership::End::Reason>> ends_;
+  std::optional<Deadline> late_;  // then what has not finished is ended
   Job job_;
   ViewKeeper views_;
 };

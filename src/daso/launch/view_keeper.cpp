@@ -41,6 +41,19 @@ bool same_launcher(const Member& one, const Member& other) {
          one.incarnation / kLivesOfNode == other.incarnation / kLivesOfNode;
 }
 
+// A watcher that has not watched for longer has slept itself.
+constexpr Seconds kOwnSleep{1};
+// From an error between nodes until the view is made anew: mostly a loss explains it before.
+constexpr Seconds kForCause{0.5};
+
+// Takes the first word off a line.
+std::string take_word(std::string& line) {
+  const std::size_t space = line.find(' ');
+  std::string word = line.substr(0, space);
+  line.erase(0, space == std::string::npos ? space : space + 1);
+  return word;
+}
+
 }  // namespace
 
 ViewKeeper::ViewKeeper(ViewKeeperOptions options)
@@ -135,7 +148,7 @@ void ViewKeeper::begin_first_view() {
   }
 }
 
-void ViewKeeper::finished() {
+void ViewKeeper::tell_others_of_end() {
   if (!switchboard_) return;
   for (std::size_t node = 0; node < options_.ranks_per_node.size(); ++node) {
     switchboard_->send(static_cast<NodeId>(node), {std::byte{1}});
@@ -165,9 +178,17 @@ void ViewKeeper::come_back(int node) {
   post([this, node] {
     Node& own = nodes_.at(node);
     own.waits = true;
+    own.unfit = false;
+    own.trouble.reset();
     own.outcomes.clear();
     ++own.incarnation;
+    const std::lock_guard lock(mutex_);
+    entered_.erase(node);
   });
+}
+
+void ViewKeeper::finished(int node) {
+  post([this, node] { nodes_.at(node).finished = true; });
 }
 
 void ViewKeeper::leave(int node) {
@@ -175,6 +196,16 @@ void ViewKeeper::leave(int node) {
     Node& own = nodes_.at(node);
     if (own.membership) own.membership->leave(since(start_));
   });
+}
+
+std::vector<ViewKeeper::Unfit> ViewKeeper::take_unfit() {
+  const std::lock_guard lock(mutex_);
+  return std::exchange(unfit_, {});
+}
+
+bool ViewKeeper::has_entered(int node) const {
+  const std::lock_guard lock(mutex_);
+  return entered_.contains(node);
 }
 
 void ViewKeeper::post(std::function<void()> task) {
@@ -221,53 +252,61 @@ void ViewKeeper::take_tasks() {
 void ViewKeeper::read_lines() {
   for (auto& [number, node] : nodes_) {
     for (auto& [local, line] : node.lines) {
-      for (const std::string& text : line.read()) hear(number, node, line, text);
+      for (std::string& text : line.read()) hear(number, node, line, std::move(text));
     }
-    answer(node);
+    answer(number, node);
   }
 }
 
-void ViewKeeper::hear(int number, Node& node, RankLine& line, const std::string& text) {
-  const std::size_t space = text.find(' ');
-  const std::string word = text.substr(0, space);
-  const std::string rest = space == std::string::npos ? "" : text.substr(space + 1);
+void ViewKeeper::hear(int number, Node& node, RankLine& line, std::string text) {
+  line.heard = since(start_);
+  std::string word = take_word(text);
+  RankLine::Question question;
+  if (!word.empty() && word.find_first_not_of("0123456789") == std::string::npos) {
+    question.number = std::exchange(word, take_word(text));
+    question.about = std::stoll(text);
+  }
   if (word == "next") {
-    line.wants_view = true;
-    const auto asks = [](const auto& one) { return one.second.wants_view; };
+    line.wants_view = question;
+    const auto asks = [](const auto& one) { return one.second.wants_view.has_value(); };
     if (node.waits && static_cast<int>(node.lines.size()) ==
                           options_.ranks_per_node[static_cast<std::size_t>(number)] &&
         std::ranges::all_of(node.lines, asks)) {
       join(number);
     }
   } else if (word == "start") {
-    const bool goes = node.membership && node.membership->started(std::stoll(rest));
-    line.say(goes ? "go" : "ended");
+    const bool goes = node.membership && node.membership->started(question.about);
+    line.answer(question, goes ? "go" : "ended");
   } else if (word == "prepared") {
-    if (node.membership) node.membership->prepared(std::stoll(rest));
+    if (node.membership) node.membership->prepared(std::stoll(text));
   } else if (word == "outcome") {
-    line.wants_outcome = std::stoll(rest);
+    line.wants_outcome = question;
+  } else if (word == "trouble") {
+    node.trouble = {.when = since(start_),
+                    .view = static_cast<membership::ViewNumber>(std::stoll(text))};
   }
 }
 
 // What ranks wait for, as far as it is known by now.
-void ViewKeeper::answer(Node& node) {
+void ViewKeeper::answer(int number, Node& node) {
   if (!node.membership) return;
   const bool acting = node.membership->phase() == Membership::Phase::kActing;
   const View& view = node.membership->view();
   for (auto& [local, line] : node.lines) {
-    const auto number = static_cast<std::int64_t>(view.number);
-    if (line.wants_view && acting && number > line.told_view) {
-      const std::optional<Address> store = store_of(view);
-      if (!store) continue;  // its launcher has not greeted us yet
-      line.wants_view = false;
-      line.told_view = number;
-      line.say("view " + text_of(told(view, *store)));
+    const std::optional<Address> store =
+        acting && line.wants_view &&
+                static_cast<std::int64_t>(view.number) > line.wants_view->about
+            ? store_of(view)
+            : std::nullopt;
+    if (store) {  // else its launcher has not greeted us yet
+      line.answer(*std::exchange(line.wants_view, {}), "view " + text_of(told(view, *store)));
+      const std::lock_guard lock(mutex_);
+      entered_.insert(number);
     }
     if (!line.wants_outcome) continue;
-    const auto known = node.outcomes.find(*line.wants_outcome);
+    const auto known = node.outcomes.find(line.wants_outcome->about);
     if (known == node.outcomes.end()) continue;
-    line.wants_outcome.reset();
-    line.say(known->second ? "commit" : "abandon");
+    line.answer(*std::exchange(line.wants_outcome, {}), known->second ? "commit" : "abandon");
   }
 }
 
@@ -276,9 +315,52 @@ void ViewKeeper::tell_all(Node& node, const std::string& text) {
 }
 
 void ViewKeeper::tick() {
+  const Seconds now = since(start_);
+  watch_ranks(now);
   for (auto& [number, node] : nodes_) {
-    if (node.membership) node.membership->tick(since(start_));
+    if (!node.membership) continue;
+    renew_if_due(node, now);
+    node.membership->tick(now);
   }
+}
+
+// A rank that was stopped, or hangs as a whole. One that has not begun yet is still being loaded.
+void ViewKeeper::watch_ranks(Seconds now) {
+  const bool slept = now - last_watch_ > kOwnSleep;
+  last_watch_ = now;
+  for (auto& [number, node] : nodes_) {
+    for (auto& [local, line] : node.lines) {
+      if (!line.heard || !line.open()) continue;
+      if (slept) line.heard = now;
+      const Seconds silence = now - *line.heard;
+      if (silence <= options_.rules.silence) continue;
+      declare_unfit(number, node,
+                    fmt::format("its rank {} has said nothing for {:.1f} s", local, silence.count()));
+    }
+  }
+}
+
+void ViewKeeper::renew_if_due(Node& node, Seconds now) {
+  if (!node.trouble || now - node.trouble->when < kForCause) return;
+  const bool current = node.membership->view().number == node.trouble->view;
+  node.trouble.reset();
+  if (current && !lose_finished()) node.membership->renew(now);
+}
+
+bool ViewKeeper::lose_finished() {
+  bool any = false;
+  for (auto& [number, node] : nodes_) {
+    if (!node.finished || !node.membership) continue;
+    lose(number);
+    any = true;
+  }
+  return any;
+}
+
+void ViewKeeper::declare_unfit(int number, Node& node, std::string why) {
+  if (std::exchange(node.unfit, true)) return;
+  const std::lock_guard lock(mutex_);
+  unfit_.push_back({.node = number, .why = std::move(why)});
 }
 
 void ViewKeeper::act() {
@@ -289,7 +371,7 @@ void ViewKeeper::act() {
       const std::vector<membership::Action> actions = node.membership->take_actions();
       for (const membership::Action& action : actions) perform(number, node, action);
       idle = idle && actions.empty();
-      answer(node);
+      answer(number, node);
     }
     for (const auto& [to, message] : std::exchange(mail_, {})) {
       Node& node = nodes_.at(to);
@@ -326,7 +408,13 @@ void ViewKeeper::perform(int number, Node& node, const membership::Action& actio
     const auto first = claims_.try_emplace(claim->view, claim->half).first;
     node.membership->claimed(claim->view, first->second, now);
   } else if (const auto* end = std::get_if<membership::End>(&action)) {
-    if (options_.on_end) options_.on_end(number, *end);
+    const bool minority = end->reason == membership::End::Reason::kMinority;
+    if (end->reason != membership::End::Reason::kLeft) {
+      declare_unfit(number, node,
+                    minority ? "it has lost the majority of the others"
+                             : "the others went on without it");
+    }
+    if (minority) nobody_left_ = true;
   }
 }
 
@@ -336,7 +424,17 @@ void ViewKeeper::lose(int number) {
   node.waits = false;
   if (!node.membership) return;
   if (node.membership->phase() == Membership::Phase::kEnded) return node.membership.reset();
-  node.membership->fail(since(start_));
+  if (options_.others) return node.membership->fail(since(start_));  // it still has a say
+  const Member gone = node.membership->self();
+  node.membership.reset();
+  bool anybody = false;
+  for (auto& [other, peer] : nodes_) {
+    if (!peer.membership) continue;
+    peer.membership->died(gone, since(start_));
+    const Membership::Phase phase = peer.membership->phase();
+    anybody = anybody || phase == Membership::Phase::kActing || phase == Membership::Phase::kChanging;
+  }
+  if (!anybody) nobody_left_ = true;
 }
 
 void ViewKeeper::join(int number) {

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <map>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -31,8 +33,7 @@ struct ViewKeeperOptions {
   Address store;                    // where ranks meet in views that begin with one of these
   membership::Options rules;
   std::optional<OtherLaunchers> others;
-  // What the launcher is to do about a node, or to tell people; on the keeper's thread.
-  std::function<void(int node, const membership::End& end)> on_end;
+  // What there is to tell people; on the keeper's thread.
   std::function<void(const membership::View& view)> on_view;  // each once, ascending
   std::function<void()> on_finished;  // another launcher says that the run has come to its end
 };
@@ -51,16 +52,31 @@ class ViewKeeper {
   FileDescriptor open_line(int node, int local_rank);
   // The nodes are members of the first view, once all launchers have met; or else they join.
   void begin();
-  // The run has come to its end here.
-  void finished();
+  // The run has come to its end here: other launchers need not wait for anybody.
+  void tell_others_of_end();
   // Who has not come yet, and why, as far as it is known; empty: all have met.
   std::string missing();
   // The ranks of a node are gone, or as good as gone.
   void lost(int node);
   // A node that was lost has been started again: it joins when all its ranks ask for a view.
   void come_back(int node);
+  // The ranks of a node have come to the end of the run. The others are about to, and are left in
+  // peace unless they say that they cannot.
+  void finished(int node);
   // A node wishes to leave, in good order.
   void leave(int node);
+
+  // A node that cannot stay as it is, though its ranks run: they are to be killed.
+  struct Unfit {
+    int node = 0;
+    std::string why;
+  };
+  // Those found since the last call, each once for each of its lives.
+  std::vector<Unfit> take_unfit();
+  // A rank of it has been told a view, since the node was started last.
+  bool has_entered(int node) const;
+  // None of our nodes is in a view any more: what the run has learned is gone.
+  bool nobody_left() const { return nobody_left_; }
 
  private:
   // A node of this launcher.
@@ -70,6 +86,14 @@ class ViewKeeper {
     std::map<int, RankLine> lines;                     // by local rank
     std::map<std::int64_t, bool> outcomes;             // of exchanges, as far as they are known
     bool waits = false;                                // to join, until all its ranks are there
+    bool finished = false;                             // its ranks have ended, and well
+    bool unfit = false;                                // the launcher is told so
+    // A rank met an error between the nodes, in this view, that no loss explains so far.
+    struct Trouble {
+      Seconds when{0};
+      membership::ViewNumber view = 0;
+    };
+    std::optional<Trouble> trouble;
   };
 
   void post(std::function<void()> task);
@@ -77,10 +101,14 @@ class ViewKeeper {
   void wait_for_news();
   void take_tasks();
   void read_lines();
-  void hear(int number, Node& node, RankLine& line, const std::string& text);
-  void answer(Node& node);
+  void hear(int number, Node& node, RankLine& line, std::string text);
+  void answer(int number, Node& node);
   void tell_all(Node& node, const std::string& text);
   void tick();
+  void watch_ranks(Seconds now);
+  void renew_if_due(Node& node, Seconds now);
+  bool lose_finished();  // whether there were any
+  void declare_unfit(int number, Node& node, std::string why);
   // Does what the memberships say until none says anything more.
   void act();
   void perform(int number, Node& node, const membership::Action& action);
@@ -104,9 +132,13 @@ class ViewKeeper {
   };
   std::map<int, Launcher> known_;  // of other nodes, as they have greeted
   bool met_ = false;               // the first view has begun, or this launcher joins
+  Seconds last_watch_{0};
+  std::atomic<bool> nobody_left_ = false;
   FileDescriptor wake_;
-  std::mutex mutex_;  // guards the next
+  mutable std::mutex mutex_;  // guards the next
   std::vector<std::function<void()>> tasks_;
+  std::vector<Unfit> unfit_;
+  std::set<int> entered_;
   std::jthread thread_;
   std::optional<Switchboard> switchboard_;  // last: it posts tasks
 };

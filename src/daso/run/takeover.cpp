@@ -3,6 +3,7 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <tuple>
 
@@ -23,7 +24,7 @@ auto order_of(const json& one) {
 Takeover takeover_in(World& world, const Run& run) {
   Takeover found;
   if (!world.view()) return found;
-  json own = {{"left", run.left().has_value()}};
+  json own = {{"left", run.left().has_value()}, {"since_first", world.view()->since_first}};
   if (const std::optional<RunState>& left = run.left()) {
     own["epoch"] = left->place.epoch;
     own["batch"] = left->place.batch;
@@ -43,7 +44,12 @@ Takeover takeover_in(World& world, const Run& run) {
     furthest = &all[rank];
     found.donor = static_cast<int>(rank);
   }
-  if (furthest == nullptr) return found;
+  if (furthest == nullptr) {
+    // Who was there from the beginning and has nothing has not begun.
+    found.lost = std::ranges::none_of(
+        all, [](const json& one) { return one.at("since_first").get<bool>(); });
+    return found;
+  }
   found.any = true;
   found.donor_equal = furthest->at("equal").get<bool>();
   found.exchanges_before = furthest->at("before").get<std::int64_t>();

@@ -11,6 +11,7 @@ namespace daso {
 // What the ranks of a view find out about each other before they go on.
 struct Takeover {
   bool any = false;        // somebody has the run: it does not begin here
+  bool lost = false;       // the run has begun, but all who had it are gone
   int donor = 0;           // the first of those that are furthest
   bool donor_equal = false;  // what it has is what all have to have, and not its node's alone
   bool needy = false;      // this rank takes what the donor has

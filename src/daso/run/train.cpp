@@ -20,7 +20,12 @@ namespace {
 // Trains in one world, to the run's end or to the world's (none).
 std::optional<int> train_in(World& world, Run& run, const TrainOptions& options,
                             Interrupt& interrupt) {
-  if (!takeover_in(world, run).any) prepare_output(world, run);
+  const Takeover takeover = takeover_in(world, run);
+  if (takeover.lost) {
+    fmt::print(stderr, "daso: all nodes that had the run are gone\n");
+    return kExitPeer;
+  }
+  if (!takeover.any) prepare_output(world, run);
   Session session(world, run);
   std::optional<TrainOutput> output;  // rank 0's
   if (world.rank() == 0) {
