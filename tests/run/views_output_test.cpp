@@ -105,6 +105,7 @@ TEST_F(ViewsOutput, IsInTheFiles) {
   EXPECT_EQ(summary.at("unseen_examples"), 0);  // the epoch was over
   EXPECT_EQ(read("status.json").at("view").at("number"), 3);
   EXPECT_EQ(read("status.json").at("view").at("of"), 2);
+  EXPECT_EQ(read("status.json").at("ranks").at(0).at("node"), 1);  // as it was started
   const std::vector<std::string> records = split(bytes_of(file("metrics.jsonl")), '\n');
   EXPECT_EQ(json::parse(records.front()).at("nodes"), 2);
   EXPECT_EQ(json::parse(records[records.size() - 2]).at("nodes"), 1);
