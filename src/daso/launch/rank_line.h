@@ -35,6 +35,7 @@ class RankLine {
   void answer(const Question& question, const std::string& text) {
     say(question.number + " " + text);
   }
+  std::int64_t view = 0;         // the last that it was told: it speaks of this one
   std::optional<Seconds> heard;  // when it last said anything; none: not yet
 
  private:

@@ -275,16 +275,22 @@ void ViewKeeper::hear(int number, Node& node, RankLine& line, std::string text) 
       join(number);
     }
   } else if (word == "start") {
-    const bool goes = node.membership && node.membership->started(question.about);
+    const bool goes = acts_in_view(node, line) && node.membership->started(question.about);
     line.answer(question, goes ? "go" : "ended");
   } else if (word == "prepared") {
-    if (node.membership) node.membership->prepared(std::stoll(text));
+    if (acts_in_view(node, line)) node.membership->prepared(std::stoll(text));
   } else if (word == "outcome") {
     line.wants_outcome = question;
   } else if (word == "trouble") {
     node.trouble = {.when = since(start_),
                     .view = static_cast<membership::ViewNumber>(std::stoll(text))};
   }
+}
+
+// The next view may have been decided by now, with the same number to come next: what a rank starts
+// in the last one is nothing of it.
+bool ViewKeeper::acts_in_view(const Node& node, const RankLine& line) {
+  return node.membership && line.view == static_cast<std::int64_t>(node.membership->view().number);
 }
 
 // What ranks wait for, as far as it is known by now.
@@ -299,6 +305,7 @@ void ViewKeeper::answer(int number, Node& node) {
             ? store_of(view)
             : std::nullopt;
     if (store) {  // else its launcher has not greeted us yet
+      line.view = static_cast<std::int64_t>(view.number);
       line.answer(*std::exchange(line.wants_view, {}), "view " + text_of(told(view, *store)));
       const std::lock_guard lock(mutex_);
       entered_.insert(number);

@@ -102,6 +102,7 @@ class ViewKeeper {
   void take_tasks();
   void read_lines();
   void hear(int number, Node& node, RankLine& line, std::string text);
+  static bool acts_in_view(const Node& node, const RankLine& line);
   void answer(int number, Node& node);
   void tell_all(Node& node, const std::string& text);
   void tick();
