@@ -314,11 +314,19 @@ World World::join(const WorldOptions& options) {
   auto body = std::make_unique<Body>();
   body->options = options;
   body->rank = place.rank;
+  const auto raise_at_end = [&] {
+    if (!options.view) return;
+    options.view->decisions->when_ended([alarm = body->guard.alarm] {
+      alarm->raise({.text = "the launchers have ended this view"});
+    });
+  };
   if (place.size == 1) {
     if (!options.interface.empty()) address_of_device(options.interface);  // or it is refused
     const std::string host = host_name();
     body->members = {{.host = host, .node = place.node.empty() ? host : place.node}};
     body->topology = topology_of(body->members, options.node_of_rank);
+    body->keep_home();
+    raise_at_end();
     return World(std::move(body));
   }
   body->backend = open_backend(options.backend, place.size);
@@ -332,11 +340,7 @@ World World::join(const WorldOptions& options) {
     for (int rank = 0; rank < place.size; ++rank) body->members.push_back({.launch_rank = rank});
     body->post_lookout();
     body->guard.lookout->introduce({});
-    if (options.view) {
-      options.view->decisions->when_ended([alarm = body->guard.alarm] {
-        alarm->raise({.text = "the launchers have ended this view"});
-      });
-    }
+    raise_at_end();
     body->members = meet(store,
                          {.place = place,
                           .backend = options.backend,
