@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "daso/base/error.h"
+#include "daso/comm/views.h"
 #include "daso/optim/ema.h"
 #include "daso/optim/gradients.h"
 #include "daso/tensor/flat_values.h"
@@ -115,6 +116,9 @@ void Course::end_step() {
   run_.tally().unseen_examples += unseen_per_step(run_, world_);
   run_.move_to({.epoch = info_.epoch, .batch = info_.batch + 1, .step = info_.step + 1});
   view_over_ = view_over_ || strategy_->view_ended();
+  // Alone nothing between nodes fails when the view ends, which a joiner waits for.
+  const bool alone = world_.view() && world_.topology().nodes() == 1;
+  if (alone && !view_over_) view_over_ = world_.views()->ended();
   buffers_before_.reset();
   const std::optional<Phase> phase = strategy_->status().phase;
   equal_ = !phase || is_blocking(*phase);
