@@ -136,15 +136,15 @@ std::string members_line(const json& status) {
                      nodes.size(), count_in(view, "of"), ids);
 }
 
-struct RankLine {
+struct LineOfRank {
   std::int64_t node = 0;
   std::int64_t rank = 0;
   std::string host;
   std::optional<double> worked;  // seconds a step
 };
 
-std::vector<RankLine> ranks_in(const json& status) {
-  std::vector<RankLine> ranks;
+std::vector<LineOfRank> ranks_in(const json& status) {
+  std::vector<LineOfRank> ranks;
   for (const json& one : status.value("ranks", json::array())) {
     if (!one.is_object()) continue;
     ranks.push_back({.node = count_in(one, "node"),
@@ -156,12 +156,12 @@ std::vector<RankLine> ranks_in(const json& status) {
 }
 
 // The slowest ones, by node.
-std::vector<RankLine> slowest(std::vector<RankLine> ranks, std::size_t most) {
-  std::stable_sort(ranks.begin(), ranks.end(), [](const RankLine& a, const RankLine& b) {
+std::vector<LineOfRank> slowest(std::vector<LineOfRank> ranks, std::size_t most) {
+  std::stable_sort(ranks.begin(), ranks.end(), [](const LineOfRank& a, const LineOfRank& b) {
     return a.worked.value_or(0) > b.worked.value_or(0);
   });
   ranks.resize(std::min(ranks.size(), most));
-  std::sort(ranks.begin(), ranks.end(), [](const RankLine& a, const RankLine& b) {
+  std::sort(ranks.begin(), ranks.end(), [](const LineOfRank& a, const LineOfRank& b) {
     return std::tie(a.node, a.rank) < std::tie(b.node, b.rank);
   });
   return ranks;
@@ -173,9 +173,9 @@ struct Scale {
   double median = 0;
 };
 
-Scale scale_of(const std::vector<RankLine>& ranks) {
+Scale scale_of(const std::vector<LineOfRank>& ranks) {
   std::vector<double> worked;
-  for (const RankLine& one : ranks) {
+  for (const LineOfRank& one : ranks) {
     if (one.worked) worked.push_back(*one.worked);
   }
   if (worked.empty()) return {};
@@ -194,13 +194,13 @@ std::string bar_of(double worked, const Scale& scale, int width) {
 std::vector<std::string> rank_lines(const json& status, int width, std::size_t height) {
   constexpr std::size_t kLongestHost = 20;
   constexpr int kBesides = 4 + 4 + 9 + 4 * 2 + 15;  // columns, the room between, " 1.9 x median"
-  const std::vector<RankLine> ranks = ranks_in(status);
+  const std::vector<LineOfRank> ranks = ranks_in(status);
   if (ranks.empty() || height < 2) return {};
   const bool all = ranks.size() <= height - 1;
-  const std::vector<RankLine> shown = slowest(ranks, all ? ranks.size() : height - 2);
+  const std::vector<LineOfRank> shown = slowest(ranks, all ? ranks.size() : height - 2);
 
   std::size_t host = 4;
-  for (const RankLine& one : shown) host = std::max(host, std::min(one.host.size(), kLongestHost));
+  for (const LineOfRank& one : shown) host = std::max(host, std::min(one.host.size(), kLongestHost));
   const int bar_width = std::clamp(width - kBesides - static_cast<int>(host), 5, 40);
   const Table table({{"node", 4},
                      {"rank", 4},
@@ -210,7 +210,7 @@ std::vector<std::string> rank_lines(const json& status, int width, std::size_t h
   const Scale scale = scale_of(ranks);
   std::vector<std::string> lines = {table.header()};
   for (std::size_t i = 0; i < shown.size(); ++i) {
-    const RankLine& one = shown[i];
+    const LineOfRank& one = shown[i];
     const bool first = i == 0 || shown[i - 1].node != one.node;
     lines.push_back(table.row({first ? std::to_string(one.node) : "", std::to_string(one.rank),
                                fit(one.host, host), one.worked ? format_seconds(*one.worked) : "-",

@@ -118,7 +118,7 @@ int act(CLI::App& app, TrainCommand& command, const Invocation& invocation) {
   std::vector<std::string> arguments = invocation.arguments;
   if (command.launch.survival && options.out.empty() && !place_from(this_environment())) {
     // Ranks that are started later must find it.
-    arguments.insert(arguments.end(), {"--out", fs::absolute(make_default_folder()).string()});
+    arguments.insert(arguments.end(), {"--out", (current_folder() / make_default_folder()).string()});
   }
   return on_ranks({"train", command.launch, kSmallCluster, configuration_of(command.options)},
                   arguments,

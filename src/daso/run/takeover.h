@@ -23,6 +23,9 @@ struct Takeover {
 // All ranks call it together. In a world for good it says that nobody has anything.
 Takeover takeover_in(World& world, const Run& run);
 
+// The state that one rank has, on all ranks; what the others pass does not count. It travels as
+// bytes, whatever the types.
+State spread(World& world, int from, const State& own);
 // What the donor gives, on all ranks; `own` is the donor's.
 RunState spread_from(World& world, int donor, const RunState& own);
 

@@ -82,7 +82,9 @@ int train(Worlds& worlds, const TrainOptions& options, const MakeRun& make) {
         if (code) return *code;
       }
     } catch (const PeerError&) {
-      // While the session was made: what the one before has left is still there.
+      // A session that was being made leaves what the one before has left. One that could not leave
+      // the run has half of something: this node is lost.
+      if (run->in_session()) throw;
     }
   }
 }
