@@ -10,7 +10,7 @@
 #include "daso/optim/gradients.h"
 #include "daso/record/metrics.h"
 #include "daso/run/interrupt.h"
-#include "daso/run/output_folder.h"
+#include "daso/record/output_folder.h"
 #include "daso/run/train.h"
 #include "daso/run/train_output.h"
 #include "daso/tensor/safetensors.h"

@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <string>
 
-#include "daso/run/output_folder.h"
+#include "daso/record/output_folder.h"
 
 namespace daso::cli {
 

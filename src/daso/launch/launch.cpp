@@ -13,7 +13,6 @@
 #include "daso/launch/job.h"
 #include "daso/launch/launch_plan.h"
 #include "daso/launch/mpirun.h"
-#include "daso/launch/survival.h"
 
 namespace daso {
 namespace {

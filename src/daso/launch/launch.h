@@ -75,4 +75,9 @@ inline constexpr const char* kColumnsVariable = "DASO_COLUMNS";
 // on the address of its first node.
 int launch(const LaunchOptions& options);
 
+// The same for a job with options.survival, which goes on when nodes are lost: a node that loses a
+// rank leaves as a whole and is started again, while the others decide on a view without it
+// (view_keeper.h). Returns 0 if the run was finished, whoever died meanwhile.
+int launch_surviving(const LaunchOptions& options);
+
 }  // namespace daso

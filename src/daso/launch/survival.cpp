@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daso/launch/survival.h"
+#include "daso/launch/launch.h"
 
 #include <fmt/ranges.h>
 

@@ -2,9 +2,11 @@
 #include "daso/run/takeover.h"
 
 #include <ATen/ATen.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <tuple>
 
 #include "daso/comm/gather_text.h"

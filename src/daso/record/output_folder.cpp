@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daso/run/output_folder.h"
+#include "daso/record/output_folder.h"
 
 #include <fmt/format.h>
 
