@@ -38,7 +38,6 @@ void Supervisor::add_stream(FileDescriptor stream, std::function<void(std::strin
 
 void Supervisor::run() {
   look_at_processes();  // one may have ended before we listened
-  if (options_.on_turn) more_to_come_ = options_.on_turn().more_to_come;
   while (!all_ended()) turn(kLongestTurn);
   next_.reset();
   // A process that left its group may hold a pipe open for good; a slow reader is not to blame.
@@ -99,7 +98,9 @@ bool Supervisor::turn(Seconds at_most) {
   return told_to_end;
 }
 
-bool Supervisor::all_ended() const {
+bool Supervisor::all_ended() {
+  // What has just ended may be started again.
+  if (options_.on_turn) more_to_come_ = options_.on_turn().more_to_come;
   return !more_to_come_ &&
          std::all_of(processes_.begin(), processes_.end(), [](const auto& one) { return one.ended; });
 }

@@ -74,7 +74,7 @@ class Supervisor {
   };
   enum class Stage { kRunning, kOneFailed, kAsked, kKilled };
 
-  bool all_ended() const;
+  bool all_ended();
   bool sinks_wait() const;
   void look_at_processes();
   void on_end(const RankEnd& end);

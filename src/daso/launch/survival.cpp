@@ -45,6 +45,10 @@ class SurvivingJob {
     if (finished_) views_.tell_others_of_end();
     if (finished_elsewhere_ && job_.supervisor().ends().empty()) return job_.finish({});
     if (job_.supervisor().ends().empty()) {
+      if (!views_.missing().empty()) {
+        job_.finish({});
+        return kExitPeer;
+      }
       job_.say(over_ ? "no node is left that has the run, --resume goes on from its last checkpoint; "
                        "the job ends with exit code 3"
                      : "all nodes are lost, and none is started again; the job ends with exit code "
@@ -122,6 +126,7 @@ class SurvivingJob {
     // An error of the run's own would come again, and on all nodes.
     const bool lost = end.signal != 0 || end.code == kExitPeer;
     if (!lost || told_to_end) return false;
+    if (!over_ && !views_.has_entered(node)) name_missing();
     if (lost_.insert(node).second && !finished_ && !over_) {
       const std::optional<std::string> reason = job_.reason_of(end.rank);
       job_.say(fmt::format("{} {}{}; node{} is lost, the others go on", job_.name_of(end.rank),
@@ -138,6 +143,15 @@ class SurvivingJob {
       job_.say(fmt::format("node{} is not started again", node));
     }
     return true;
+  }
+
+  // Where launchers have not found each other there is nothing to come back to.
+  void name_missing() {
+    const std::string missing = views_.missing();
+    if (missing.empty()) return;
+    job_.say(fmt::format("the launcher of {} has not come", missing));
+    over_ = true;
+    for (const int node : own_nodes()) kill(node);
   }
 
   // Who comes too late has nobody to learn from.
