@@ -46,6 +46,9 @@ constexpr Seconds kOwnSleep{1};
 // From an error between nodes until the view is made anew: mostly a loss explains it before.
 constexpr Seconds kForCause{0.5};
 
+// What launchers say besides what their memberships do: the run has come to its end.
+const std::vector<std::byte> kFinished = {std::byte{1}};
+
 // Takes the first word off a line.
 std::string take_word(std::string& line) {
   const std::size_t space = line.find(' ');
@@ -63,10 +66,10 @@ ViewKeeper::ViewKeeper(ViewKeeperOptions options)
 }
 
 ViewKeeper::~ViewKeeper() {
-  switchboard_.reset();
   if (!thread_.joinable()) return;
   thread_.request_stop();
   post([] {});
+  thread_.join();  // which alone uses the switchboard
 }
 
 FileDescriptor ViewKeeper::open_line(int node, int local_rank) {
@@ -80,27 +83,22 @@ FileDescriptor ViewKeeper::open_line(int node, int local_rank) {
 }
 
 void ViewKeeper::begin() {
-  if (!options_.others) post([this] { begin_first_view(); });
+  post([this] { options_.others ? connect() : begin_first_view(); });
   thread_ = std::jthread([this](const std::stop_token& stop) { work(stop); });
   name_thread(thread_.native_handle(), "views");
-  if (options_.others) connect();
 }
 
 void ViewKeeper::connect() {
   const OtherLaunchers& others = *options_.others;
   const int own = options_.own.front();
-  if (others.joins) {
-    post([this, own] {
-      met_ = true;
-      nodes_.at(own).waits = true;
-    });
-  }
+  met_ = others.joins;
+  nodes_.at(own).waits = others.joins;
   SwitchboardEvents events;
   events.on_greeting = [this](const Member& member, const Greeting& greeting) {
     post([this, member, greeting] { greet(member, greeting); });
   };
   events.on_message = [this, own](const Member&, std::span<const std::byte> bytes) {
-    if (bytes.size() == 1) return post([this] { options_.on_finished(); });
+    if (std::ranges::equal(bytes, kFinished)) return post([this] { options_.on_finished(); });
     const std::optional<membership::Message> message = membership::decode(bytes);
     if (!message) return;
     post([this, own, message] {
@@ -149,14 +147,19 @@ void ViewKeeper::begin_first_view() {
 }
 
 void ViewKeeper::tell_others_of_end() {
-  if (!switchboard_) return;
-  for (std::size_t node = 0; node < options_.ranks_per_node.size(); ++node) {
-    switchboard_->send(static_cast<NodeId>(node), {std::byte{1}});
-  }
+  if (!options_.others) return;
+  std::promise<void> told;
+  post([&] {
+    for (std::size_t node = 0; node < options_.ranks_per_node.size(); ++node) {
+      switchboard_->send(static_cast<NodeId>(node), kFinished);
+    }
+    told.set_value();
+  });
+  told.get_future().wait();
 }
 
 std::string ViewKeeper::missing() {
-  if (!switchboard_) return "";
+  if (!options_.others) return "";
   std::promise<std::string> found;
   post([&] {
     std::vector<std::string> texts;
@@ -252,7 +255,13 @@ void ViewKeeper::take_tasks() {
 void ViewKeeper::read_lines() {
   for (auto& [number, node] : nodes_) {
     for (auto& [local, line] : node.lines) {
-      for (std::string& text : line.read()) hear(number, node, line, std::move(text));
+      for (std::string& text : line.read()) {
+        try {
+          hear(number, node, line, std::move(text));
+        } catch (const std::exception& error) {  // a rank says what none of ours does
+          declare_unfit(number, node, fmt::format("its rank {} says {}", local, error.what()));
+        }
+      }
     }
     answer(number, node);
   }
@@ -403,6 +412,9 @@ void ViewKeeper::perform(int number, Node& node, const membership::Action& actio
     node.membership->frozen(freeze->view, std::nullopt, now);
   } else if (const auto* merge = std::get_if<membership::Merge>(&action)) {
     node.outcomes[merge->exchange] = true;
+    // Nobody asks for one that is older than all that can be in flight.
+    const auto old = merge->exchange - membership::kMostInFlight;
+    node.outcomes.erase(node.outcomes.begin(), node.outcomes.lower_bound(old));
   } else if (const auto* abandon = std::get_if<membership::Abandon>(&action)) {
     node.outcomes[abandon->exchange] = false;
   } else if (const auto* enter = std::get_if<membership::Enter>(&action)) {
