@@ -22,8 +22,6 @@ class NodeLives {
   std::optional<int> due(Seconds now) const;
   // How long until the next start; none: none is planned.
   std::optional<Seconds> pause(Seconds now) const;
-  // It is not started again.
-  void give_up(int node) { lives_[node].restarts = restarts_; }
   void forget_all() { lives_.clear(); }
 
  private:

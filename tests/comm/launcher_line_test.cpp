@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+// A rank's line, with the test as its launcher.
+#include "daso/comm/launcher_line.h"
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <future>
+#include <string>
+
+#include "daso/base/error.h"
+
+namespace daso {
+namespace {
+
+constexpr Seconds kLimit{20};
+
+// The launcher's end.
+class Launcher {
+ public:
+  Launcher() {
+    std::array<int, 2> ends{};
+    if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0) std::abort();
+    own_ = FileDescriptor(ends[0]);
+    line = std::make_unique<LauncherLine>(FileDescriptor(ends[1]));
+  }
+
+  void say(const std::string& text) {
+    ASSERT_EQ(std::ssize(text) + 1, ::send(own_.get(), (text + "\n").data(), text.size() + 1, 0));
+  }
+  // The next line that is no beat.
+  std::string hear() {
+    for (;;) {
+      std::string text;
+      for (char byte = 0; ::recv(own_.get(), &byte, 1, 0) == 1 && byte != '\n';) text += byte;
+      if (text != "beat") return text;
+    }
+  }
+  void hang_up() { own_.close(); }
+
+  std::unique_ptr<LauncherLine> line;
+
+ private:
+  FileDescriptor own_;
+};
+
+const NextView kView{.number = 3,
+                     .first_exchange = 7,
+                     .nodes = {{.id = 0, .ranks = 2, .first_rank = 0},
+                               {.id = 2, .ranks = 1, .first_rank = 4}},
+                     .joined = {2},
+                     .store = {"10.0.0.1", 4000}};
+
+TEST(LauncherLine, TellsARankItsSeatInAView) {
+  const NextView view = view_in(text_of(kView));
+  const WorldOptions options = options_in(view, {}, /*rank_id=*/4, nullptr);
+  EXPECT_EQ(2, options.place.rank);
+  EXPECT_EQ(3, options.place.size);
+  EXPECT_EQ("10.0.0.1:4000", options.place.rendezvous->text());
+  EXPECT_EQ((std::vector<int>{0, 0, 2}), options.node_of_rank);
+  EXPECT_EQ((std::vector<int>{0, 2}), options.view->node_ids);
+  EXPECT_EQ((std::vector<int>{0, 1, 4}), options.view->rank_ids);
+  EXPECT_EQ(7, options.view->first_exchange);
+  EXPECT_THROW(options_in(view, {}, /*rank_id=*/2, nullptr), ConfigError);
+}
+
+TEST(LauncherLine, AsksAndIsAnswered) {
+  Launcher launcher;
+  auto next = std::async([&] { return launcher.line->next_view(kLimit); });
+  EXPECT_EQ("1 next 0", launcher.hear());
+  launcher.say("1 view " + text_of(kView));
+  EXPECT_EQ(3, next.get().number);
+  auto start = std::async([&] { return launcher.line->start(7); });
+  EXPECT_EQ("2 start 7", launcher.hear());
+  launcher.say("2 go");
+  EXPECT_TRUE(start.get());
+  launcher.line->prepared(7);
+  EXPECT_EQ("prepared 7", launcher.hear());
+  auto outcome = std::async([&] { return launcher.line->committed(7, kLimit); });
+  EXPECT_EQ("3 outcome 7", launcher.hear());
+  launcher.say("3 abandon");
+  EXPECT_FALSE(outcome.get());
+}
+
+TEST(LauncherLine, DropsAnAnswerThatComesTooLate) {
+  Launcher launcher;
+  EXPECT_THROW(launcher.line->committed(7, Seconds(0.01)), PeerError);
+  auto start = std::async([&] { return launcher.line->start(8); });
+  EXPECT_EQ("1 outcome 7", launcher.hear());
+  EXPECT_EQ("2 start 8", launcher.hear());
+  launcher.say("1 commit");
+  launcher.say("2 ended");
+  EXPECT_FALSE(start.get());
+}
+
+TEST(LauncherLine, HearsThatTheViewHasEnded) {
+  Launcher launcher;
+  auto next = std::async([&] { return launcher.line->next_view(kLimit); });
+  launcher.hear();
+  launcher.say("1 view " + text_of(kView));
+  next.get();
+  std::promise<void> ended;
+  launcher.line->when_ended([&] { ended.set_value(); });
+  launcher.say("ended 2");  // of a view before: nothing new
+  EXPECT_FALSE(launcher.line->ended());
+  launcher.say("ended 3");
+  ASSERT_EQ(std::future_status::ready, ended.get_future().wait_for(kLimit));
+  EXPECT_TRUE(launcher.line->ended());
+  bool at_once = false;
+  launcher.line->when_ended([&] { at_once = true; });
+  EXPECT_TRUE(at_once);
+}
+
+TEST(LauncherLine, NoticesThatTheLauncherIsGone) {
+  Launcher launcher;
+  auto next = std::async([&] { return launcher.line->next_view(kLimit); });
+  launcher.hear();
+  launcher.hang_up();
+  EXPECT_THROW(next.get(), PeerError);
+  EXPECT_TRUE(launcher.line->ended());
+}
+
+}  // namespace
+}  // namespace daso
