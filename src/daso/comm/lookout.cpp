@@ -21,6 +21,8 @@ constexpr Seconds kBetweenCounts{0.05};  // while the roll is being called
 // Ringing takes one look, one roll call and a few calls on the store; more means it is stuck.
 constexpr Seconds kRingLimit = Lookout::kRollCall + Seconds(2);
 
+constexpr Seconds kForLaunchers{1};  // to say that the view has ended
+
 constexpr const char* kAnswers = "answers";      // list: who answers the roll call, and its counts
 constexpr const char* kAccounted = "accounted";  // how many have answered or are reported as gone
 constexpr const char* kHeard = "heard";          // how many know what came out
@@ -78,12 +80,17 @@ Lookout::Lookout(const Store& root, int generation, Watch watch, std::shared_ptr
 Lookout::~Lookout() = default;  // the thread is asked to stop and joined
 
 Failure Lookout::ring(const std::string& reason) {
+  const auto never = [] { return false; };
+  if (watch_.launchers_decide) {
+    alarm_->wait(never, Deadline(kForLaunchers));
+    alarm_->raise({.text = reason});  // if they have not
+    return *alarm_->raised();
+  }
   {
     const std::lock_guard lock(mutex_);
     if (request_.empty()) request_ = dumped({{"roll", true}, {"text", reason}});
   }
   wake_.notify_all();
-  const auto never = [] { return false; };
   alarm_->wait(never, Deadline(kRingLimit));
   if (const auto failure = alarm_->raised()) return *failure;
   const Failure unanswered{

@@ -35,6 +35,8 @@ struct Watch {
   std::function<std::map<std::string, std::int64_t>()> begun;
   Parent parent;
   bool hosts_store = false;  // which then goes with this rank
+  // Launchers decide who is lost (views.h): nobody calls the roll.
+  bool launchers_decide = false;
 };
 
 // One thread in every rank that looks at the store for bad news ten times a second, so that a
@@ -56,7 +58,8 @@ class Lookout {
   ~Lookout();
 
   // Something failed here: calls the roll and returns what came out, which the alarm has then been
-  // raised with. Blocks for a little more than kRollCall.
+  // raised with. Blocks for a little more than kRollCall. Where launchers decide it waits for their
+  // word instead, which is mostly there within milliseconds.
   Failure ring(const std::string& reason);
   // Raises the alarm on all ranks with a failure that is known in full.
   Failure spread(Failure failure);

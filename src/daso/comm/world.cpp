@@ -157,7 +157,8 @@ void World::Body::post_lookout() {
                                       .names = names_of(members),
                                       .begun = [counts = counts] { return counts->all(); },
                                       .parent = parent_to_watch(options),
-                                      .hosts_store = by_rank_zero && place.rank == 0},
+                                      .hosts_store = by_rank_zero && place.rank == 0,
+                                      .launchers_decide = options.view.has_value()},
                                 guard.alarm);
 }
 
