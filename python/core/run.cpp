@@ -118,7 +118,7 @@ class LoopRun {
   std::string metrics() const { return now_ ? record_of(*now_).dump() : "{}"; }
 
   std::string finish() {
-    const Summary summary = course_->finish();
+    Summary summary = course_->finish();
     if (output_) output_->end(summary);
     return text_of(summary);
   }
