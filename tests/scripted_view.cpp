@@ -28,6 +28,11 @@ bool ScriptedView::committed(std::int64_t exchange, Seconds limit) {
   throw PeerError(fmt::format("exchange {} is not prepared by all nodes", exchange));
 }
 
+bool ScriptedView::ended() {
+  const std::lock_guard lock(mutex_);
+  return script_.ended && !prepared_.empty();
+}
+
 int ScriptedView::nodes_that_prepared(std::int64_t exchange) {
   const std::lock_guard lock(mutex_);
   return prepared_[exchange];

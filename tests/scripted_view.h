@@ -22,14 +22,14 @@ class ScriptedView final : public Decisions {
     int nodes = 2;
     std::set<std::int64_t> refused;    // do not begin in this view
     std::set<std::int64_t> abandoned;  // begin, but do not count
-    bool ended = false;                // as the launchers say when they are asked for nothing else
+    bool ended = false;                // the view has, once something was exchanged in it
   };
   explicit ScriptedView(Script script) : script_(std::move(script)) {}
 
   bool start(std::int64_t exchange) override;
   void prepared(std::int64_t exchange) override;
   bool committed(std::int64_t exchange, Seconds limit) override;
-  bool ended() override { return script_.ended; }
+  bool ended() override;
   void when_ended(std::function<void()>) override {}  // its ranks find out by asking
 
   int nodes_that_prepared(std::int64_t exchange);
