@@ -47,7 +47,8 @@ int train(daso::World& world, const char* folder) {
       record.step(info, loss.item<double>(), done);
       sum += loss.item<double>();
     }
-    const double mean = strategy->end_epoch(epoch, sum / static_cast<double>(run_plan.batches));
+    const double mean = strategy->mean_loss(epoch, sum / static_cast<double>(run_plan.batches));
+    strategy->end_epoch(epoch, mean);
     record.end_epoch(mean);
     if (world.rank() == 0) std::printf("epoch %2d  loss %.4f\n", epoch, mean);
   }

@@ -9,7 +9,10 @@
 
 namespace daso::test {
 
-bool ScriptedView::start(std::int64_t exchange) { return !script_.refused.contains(exchange); }
+Start ScriptedView::start(std::int64_t exchange) {
+  if (script_.in_vain.contains(exchange)) return Start::kInVain;
+  return script_.refused.contains(exchange) ? Start::kEnded : Start::kGoes;
+}
 
 void ScriptedView::prepared(std::int64_t exchange) {
   {
@@ -20,7 +23,7 @@ void ScriptedView::prepared(std::int64_t exchange) {
 }
 
 bool ScriptedView::committed(std::int64_t exchange, Seconds limit) {
-  if (script_.abandoned.contains(exchange)) return false;
+  if (script_.abandoned.contains(exchange) || script_.in_vain.contains(exchange)) return false;
   std::unique_lock lock(mutex_);
   if (changed_.wait_for(lock, limit, [&] { return prepared_[exchange] == script_.nodes; })) {
     return true;

@@ -22,11 +22,12 @@ class ScriptedView final : public Decisions {
     int nodes = 2;
     std::set<std::int64_t> refused;    // do not begin in this view
     std::set<std::int64_t> abandoned;  // begin, but do not count
+    std::set<std::int64_t> in_vain;    // the same, and nobody takes part
     bool ended = false;                // the view has, once something was exchanged in it
   };
   explicit ScriptedView(Script script) : script_(std::move(script)) {}
 
-  bool start(std::int64_t exchange) override;
+  Start start(std::int64_t exchange) override;
   void prepared(std::int64_t exchange) override;
   bool committed(std::int64_t exchange, Seconds limit) override;
   bool ended() override;

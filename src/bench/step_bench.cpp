@@ -71,7 +71,8 @@ void StepBench::go_on(int steps) {
     const std::int64_t batches = job_.run_plan.batches;
     const StepInfo info = job_.run_plan.at(static_cast<int>(done_ / batches), done_ % batches);
     step(info);
-    if (info.batch == info.last) strategy_->end_epoch(info.epoch, /*loss=*/0);
+    if (info.batch == info.last)
+      strategy_->end_epoch(info.epoch, strategy_->mean_loss(info.epoch, /*loss=*/0));
   }
 }
 

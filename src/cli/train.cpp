@@ -13,8 +13,10 @@
 #include "daso/base/text.h"
 #include "daso/comm/launcher_line.h"
 #include "daso/comm/place.h"
+#include "daso/comm/worlds.h"
 #include "daso/run/interrupt.h"
 #include "daso/run/rank_device.h"
+#include "daso/run/views/replay.h"
 #include "daso/tensor/bf16.h"
 
 namespace daso::cli {
@@ -31,6 +33,7 @@ struct TrainCommand {
   SurvivalFlags survival;
   Settings options{.trace = StepRange{0, 200}};
   std::string config;
+  fs::path replay;  // the run to do again; empty: none
   bool json = false;
 };
 
@@ -51,7 +54,12 @@ std::string how_to_go_on(const LaunchFlags& launch, const fs::path& out) {
 }
 
 int train(Worlds& worlds, TrainCommand command, Interrupt& interrupt) {
-  TrainOptions options{.json = command.json, .interrupt = &interrupt};
+  TrainOptions options{.json = command.json, .interrupt = &interrupt, .replayed = command.replay};
+  if (!command.replay.empty()) {
+    const Place& place = worlds.options().place;
+    worlds.follow(
+        std::make_shared<Replay>(command.replay, place.rank, place.rendezvous.value_or(Address{})));
+  }
   return daso::train(worlds, options, [&](World& world) {
     command.options.out = agreed_folder(world, command.options.out);
     make_folder("--out", command.options.out);
@@ -70,10 +78,8 @@ bool counted_elsewhere(const LaunchFlags& launch) {
 
 // A run goes on with its own configuration; flags win, also over what belongs to what they replace.
 // The ranks may be counted by others.
-void apply_own_config(CLI::App& app, TrainCommand& command) {
-  Settings& options = command.options;
-  if (options.out.empty() && options.resume_from.empty()) options.out = newest_run();
-  const fs::path run = options.resume_from.empty() ? options.out : run_of(options.resume_from);
+void apply_config_of(const fs::path& run, CLI::App& app, const TrainCommand& command) {
+  const Settings& options = command.options;
   if (!is_there(run / kConfigFile)) return;
   const std::string file = (run / kConfigFile).string();
   std::vector<std::string> except = replaced_keys(app, options);
@@ -88,6 +94,33 @@ void apply_own_config(CLI::App& app, TrainCommand& command) {
   apply_config_file(app, file, except);
 }
 
+void apply_own_config(CLI::App& app, TrainCommand& command) {
+  Settings& options = command.options;
+  if (options.out.empty() && options.resume_from.empty()) options.out = newest_run();
+  apply_config_of(options.resume_from.empty() ? options.out : run_of(options.resume_from), app,
+                  command);
+}
+
+// The same settings, ranks and beginning as the run had.
+void prepare_replay(CLI::App& app, TrainCommand& command) {
+  const fs::path& run = command.replay;
+  Settings& options = command.options;
+  require(!options.resume, "--replay begins where the run began: leave --resume out");
+  require(app.count("--on-failure") == 0, "--replay has no faults: leave --on-failure out");
+  require(is_there(run / kConfigFile), "--replay {} is not the folder of a run: it has no {}",
+          run.string(), kConfigFile);
+  require(!options.out.empty() || !place_from(this_environment()) ||
+              place_from(this_environment())->launcher == Launcher::kDaso,
+          "--replay needs --out here: every rank has to know the folder");
+  options.resume_from = beginning_of(run);
+  options.resume = !options.resume_from.empty();
+  apply_config_of(run, app, command);
+  if (app.count("--backend") == 0) command.launch.backend = "tcp";
+  require(command.launch.backend == "tcp",
+          "--replay needs --backend tcp: backend {} cannot make connections anew for each view",
+          command.launch.backend);
+}
+
 void check_resume_from(const fs::path& checkpoint) {
   require(checkpoint.empty() || !is_there(checkpoint / kConfigFile),
           "--resume {} is the folder of a run, not of a checkpoint: --resume --out {} goes on with "
@@ -99,7 +132,9 @@ int act(CLI::App& app, TrainCommand& command, const Invocation& invocation) {
   const Settings& options = command.options;
   check_resume_from(options.resume_from);
   take_threads(app, command.options, this_environment());
-  if (!command.config.empty()) {
+  if (!command.replay.empty()) {
+    prepare_replay(app, command);
+  } else if (!command.config.empty()) {
     apply_config_file(app, command.config, replaced_keys(app, options));
   } else if (options.resume) {
     apply_own_config(app, command);
@@ -116,8 +151,9 @@ int act(CLI::App& app, TrainCommand& command, const Invocation& invocation) {
   command.launch.survival = survival_of(command.survival, command.launch);
   Interrupt interrupt(rank_interrupt(options.stopped_exit));
   std::vector<std::string> arguments = invocation.arguments;
-  if (command.launch.survival && options.out.empty() && !place_from(this_environment())) {
-    // Ranks that are started later must find it.
+  const bool one_by_one = command.launch.survival || !command.replay.empty();
+  if (one_by_one && options.out.empty() && !place_from(this_environment())) {
+    // Ranks that are started later, or know nobody else yet, must find it.
     arguments.insert(arguments.end(), {"--out", (current_folder() / make_default_folder()).string()});
   }
   return on_ranks({"train", command.launch, kSmallCluster, configuration_of(command.options)},
@@ -134,6 +170,10 @@ Command add_train(CLI::App& parent) {
   const auto command = std::make_shared<TrainCommand>();
   app->add_option("--config", command->config, "TOML file with flags by name; flags given win");
   add_train_flags(*app, command->options);
+  app->add_option("--replay", command->replay,
+                  "Do a run again whose nodes came and went, without faults; it must end with the "
+                  "same bytes")
+      ->type_name("RUN");
   app->add_flag("--json", command->json, "Print the summary alone, as JSON");
   add_launch_flags(*app, command->launch, kSmallCluster);
   add_world_flags(*app, command->launch);

@@ -102,7 +102,8 @@ Verdict verify_training(World& world, const TrainingCase& training, ExchangeKind
       check.step(info.step, strategy->status().phase, done, host_floats(now));
       loss += value.item<double>();
     }
-    strategy->end_epoch(epoch, loss / static_cast<double>(run_plan.batches));
+    strategy->end_epoch(epoch,
+                        strategy->mean_loss(epoch, loss / static_cast<double>(run_plan.batches)));
     check.epoch(epoch, run_plan.batches * (epoch + 1) - 1, gather_digests(world, parameters()));
   }
   check.finish();

@@ -74,7 +74,7 @@ TEST(LauncherLine, AsksAndIsAnswered) {
   auto start = std::async([&] { return launcher.line->start(7); });
   EXPECT_EQ("2 start 7", launcher.hear());
   launcher.say("2 go");
-  EXPECT_TRUE(start.get());
+  EXPECT_EQ(Start::kGoes, start.get());
   launcher.line->prepared(7);
   EXPECT_EQ("prepared 7", launcher.hear());
   auto outcome = std::async([&] { return launcher.line->committed(7, kLimit); });
@@ -91,7 +91,7 @@ TEST(LauncherLine, DropsAnAnswerThatComesTooLate) {
   EXPECT_EQ("2 start 8", launcher.hear());
   launcher.say("1 commit");
   launcher.say("2 ended");
-  EXPECT_FALSE(start.get());
+  EXPECT_EQ(Start::kEnded, start.get());
 }
 
 TEST(LauncherLine, HearsThatTheViewHasEnded) {

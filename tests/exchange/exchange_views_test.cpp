@@ -148,6 +148,25 @@ TEST(ExchangeInViews, AbandonedIsAsIfItHadNeverBegun) {
   }
 }
 
+TEST(ExchangeInViews, BeginsInVainWithoutTheOthers) {
+  for (const ExchangeOptions& options : every_wire_and_kind()) {
+    run_ranks(ranks_in_view(kThree, {.in_vain = {1}}), [&](World& world) {
+      ViewRank rank(world, options);
+      rank.first_exchange();
+      const State before = rank.exchange.state();
+      const Floats parameters = rank.parameters();
+      if (world.node() != 2) {  // which would be waited for
+        EXPECT_TRUE(rank.exchange.start(1));
+        EXPECT_TRUE(rank.exchange.in_flight());
+        EXPECT_FALSE(rank.exchange.merge(1));
+      }
+      expect_equal_states(before, rank.exchange.state());
+      EXPECT_EQ(rank.parameters(), parameters);
+      rank.exchange_of(2, 3);
+    });
+  }
+}
+
 TEST(ExchangeInViews, StateDropsWhatIsAbandoned) {
   run_ranks(ranks_in_view(kThree, {.abandoned = {1}}), [&](World& world) {
     ViewRank rank(world, {.wire = Wire::kInt4});

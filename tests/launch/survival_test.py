@@ -3,6 +3,7 @@
 
 Run as: survival_test.py DASO
 """
+import json
 import os
 import pathlib
 import re
@@ -101,6 +102,49 @@ class Survival(unittest.TestCase):
 
     def test_strategies_that_average_now_and_then_go_on(self):
         self.assert_comes_back("local", 1)
+
+    def replay(self, *flags: str) -> subprocess.CompletedProcess:
+        shutil.rmtree(self.folder / "again", ignore_errors=True)
+        return subprocess.run([DASO, "train", "--replay", str(self.out), "--out",
+                               str(self.folder / "again"), "--timeout", "20", *flags],
+                              capture_output=True, text=True, timeout=LIMIT)
+
+    def test_a_replay_without_faults_ends_with_the_same_bytes(self):
+        for strategy in ("daso", "sync", "local"):
+            with self.subTest(strategy):
+                shutil.rmtree(self.out, ignore_errors=True)
+                self.said.write_text("")
+                run = self.start("--strategy", strategy, nodes=3)
+                self.await_training()
+                self.kill(0)
+                await_that(lambda: "node 0 joined" in self.text(), "its return")
+                self.kill(2)
+                self.assert_finished(run)
+                again = self.replay()
+                self.assertEqual(0, again.returncode, again.stderr)
+                self.assertIn(f"the same bytes as {self.out}", again.stdout)
+                self.assert_notices_another_past(strategy)
+
+    def assert_notices_another_past(self, strategy: str) -> None:
+        # The survivor of node 2's loss is said to have trained one step more.
+        file = self.out / "membership.jsonl"
+        lines = [json.loads(line) for line in file.read_text().splitlines()]
+        view = [line for line in lines if 0 in line.get("joined", [])][0]
+        for left in view["left"]:
+            if left:
+                left["batch"] += 1
+        file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        again = self.replay()
+        self.assertEqual(1, again.returncode, f"{strategy}: {again.stdout}{again.stderr}")
+        self.assertRegex(again.stderr, r"the replay (of .* ended otherwise|left view)")
+
+    def test_a_replay_of_another_kind_of_run_is_refused(self):
+        self.out.mkdir()
+        again = self.replay()
+        self.assertEqual(REFUSED, again.returncode, again.stdout)
+        self.assertIn("is not the folder of a run: it has no config.toml", again.stderr)
+        again = self.replay("--backend", "gloo")
+        self.assertEqual(REFUSED, again.returncode, again.stdout)
 
     def test_the_others_go_on_without_a_node_that_is_not_started_again(self):
         run = self.start("--restarts", "0", epochs=50)

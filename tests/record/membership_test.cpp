@@ -31,12 +31,12 @@ std::vector<json> lines_in(const ScratchFolder& folder) {
 // Three nodes of which one is lost, and comes back.
 void enter_three_views(const ScratchFolder& folder) {
   const Membership first(folder.path(), Job::kBegins,
-                         {.number = 1, .nodes = {0, 1, 2}, .joined = {0, 1, 2}});
+                         {{.number = 1, .nodes = {0, 1, 2}, .joined = {0, 1, 2}}});
   const Membership second(folder.path(), Job::kGoesOn,
-                          {.number = 2, .first_exchange = 7, .nodes = {0, 2}, .step = 40});
+                          {{.number = 2, .first_exchange = 7, .nodes = {0, 2}, .step = 40}});
   const Membership third(
       folder.path(), Job::kGoesOn,
-      {.number = 4, .nodes = {0, 1, 2}, .joined = {1}, .donor = 0, .epoch = 2, .step = 90});
+      {{.number = 4, .nodes = {0, 1, 2}, .joined = {1}, .donor = 0, .epoch = 2, .step = 90}});
 }
 
 TEST(Membership, SaysWhoIsLostAndWhoHasJoined) {
@@ -59,26 +59,67 @@ TEST(Membership, SaysWhoIsLostAndWhoHasJoined) {
 }
 
 // The launcher started it again before the others had gone on without it.
+TEST(Membership, ViewsThatALostRankKeptToItselfAreWrittenByTheNext) {
+  const ScratchFolder folder;
+  const Membership first(folder.path(), Job::kBegins, {{.number = 1, .nodes = {0, 1, 2}}});
+  const ViewRecord missed{.number = 2,
+                          .nodes = {0, 1},
+                          .ranks = {{0}, {1}},
+                          .left = {LeftAt{.epoch = 1, .batch = 5, .equal = true}, std::nullopt}};
+  const Membership third(folder.path(), Job::kGoesOn,
+                         {{.number = 1, .nodes = {0, 1, 2}}, missed, {.number = 3, .nodes = {1}}});
+  const std::vector<ViewRecord> views = read_views(file_in(folder));
+  ASSERT_EQ(views.size(), 3);
+  EXPECT_THAT(views[1].lost, ElementsAre(2));
+  EXPECT_EQ(views[1].ranks, missed.ranks);
+  EXPECT_EQ(views[1].left, missed.left);
+  EXPECT_THAT(views[2].lost, ElementsAre(0));
+  EXPECT_TRUE(third.entered());
+}
+
+TEST(Membership, DecisionsAreWrittenOnce) {
+  const ScratchFolder folder;
+  const DecidedView second{.number = 2, .first_exchange = 8, .abandoned = {7}};
+  const DecidedView third{.number = 3, .first_exchange = 8, .abandoned = {}};
+  const Membership one(folder.path(), Job::kBegins, {{.number = 2, .nodes = {0}}}, {second});
+  const Membership other(folder.path(), Job::kGoesOn, {{.number = 3, .nodes = {0}}},
+                         {second, third});
+  EXPECT_THAT(read_decided(file_in(folder)), ElementsAre(second, third));
+  EXPECT_EQ(lines_in(folder).size(), 4);
+}
+
+TEST(Membership, KnowsWhereTheLastJobStopped) {
+  const ScratchFolder folder;
+  Membership first(folder.path(), Job::kBegins, {{.number = 1, .nodes = {0}}});
+  EXPECT_FALSE(read_stop(file_in(folder)));
+  EXPECT_TRUE(first.stopped(4, 17));
+  ASSERT_TRUE(read_stop(file_in(folder)));
+  EXPECT_EQ(read_stop(file_in(folder))->epoch, 4);
+  EXPECT_EQ(read_stop(file_in(folder))->batch, 17);
+  const Membership next(folder.path(), Job::kBegins, {{.number = 1, .nodes = {0}}});
+  EXPECT_FALSE(read_stop(file_in(folder)));
+}
+
 TEST(Membership, NodeThatIsBackAtOnceWasLostAllTheSame) {
   const ScratchFolder folder;
-  const Membership first(folder.path(), Job::kBegins, {.number = 1, .nodes = {0, 1}});
+  const Membership first(folder.path(), Job::kBegins, {{.number = 1, .nodes = {0, 1}}});
   const Membership second(folder.path(), Job::kGoesOn,
-                          {.number = 2, .nodes = {0, 1}, .joined = {1}});
+                          {{.number = 2, .nodes = {0, 1}, .joined = {1}}});
   EXPECT_EQ(text_of(second.views().back(), 2), "view 2: 2 of 2 nodes (node 1 lost; node 1 joined)");
 }
 
 TEST(Membership, ExamplesThatAreDealtAnewAreNoView) {
   const ScratchFolder folder;
-  const Membership first(folder.path(), Job::kBegins, {.number = 1, .nodes = {0, 1}});
+  const Membership first(folder.path(), Job::kBegins, {{.number = 1, .nodes = {0, 1}}});
   EXPECT_TRUE(first.entered());
-  const Membership again(folder.path(), Job::kGoesOn, {.number = 1, .nodes = {0, 1}});
+  const Membership again(folder.path(), Job::kGoesOn, {{.number = 1, .nodes = {0, 1}}});
   EXPECT_FALSE(again.entered());
   EXPECT_EQ(lines_in(folder).size(), 1);
 }
 
 TEST(Membership, TellsWhatBecameOfExchanges) {
   const ScratchFolder folder;
-  Membership members(folder.path(), Job::kBegins, {.number = 5, .nodes = {0, 1}});
+  Membership members(folder.path(), Job::kBegins, {{.number = 5, .nodes = {0, 1}}});
   EXPECT_TRUE(members.add({{Outcome::kMerge, 3}, {Outcome::kStart, 4}, {Outcome::kAbandon, 4}}));
   EXPECT_TRUE(members.add({{Outcome::kPutOff, 5}, {Outcome::kAgree, 6}, {Outcome::kAverage, 7}}));
   const auto line = [](int exchange, const char* outcome) {
@@ -94,7 +135,7 @@ TEST(Membership, TellsWhatBecameOfExchanges) {
 TEST(Membership, JobThatBeginsCountsItsOwnViews) {
   const ScratchFolder folder;
   enter_three_views(folder);
-  const Membership next(folder.path(), Job::kBegins, {.number = 5, .nodes = {0, 1}, .step = 96});
+  const Membership next(folder.path(), Job::kBegins, {{.number = 5, .nodes = {0, 1}, .step = 96}});
   EXPECT_EQ(next.views().size(), 1);
   EXPECT_THAT(next.views().front().lost, IsEmpty());
   EXPECT_EQ(read_views(file_in(folder)).size(), 1);
@@ -105,7 +146,7 @@ TEST(Membership, HalfALineIsPassedOverAndNothingIsAddedToIt) {
   const ScratchFolder folder;
   enter_three_views(folder);
   std::ofstream(file_in(folder), std::ios::app) << R"({"view": 5, "nod)";
-  const Membership next(folder.path(), Job::kGoesOn, {.number = 6, .nodes = {0}});
+  const Membership next(folder.path(), Job::kGoesOn, {{.number = 6, .nodes = {0}}});
   const std::vector<ViewRecord> views = read_views(file_in(folder));
   ASSERT_EQ(views.size(), 4);
   EXPECT_THAT(views.back().lost, ElementsAre(1, 2));

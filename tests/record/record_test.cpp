@@ -29,7 +29,7 @@ class Idle : public Strategy {
   void begin_backward(const StepInfo&) override {}
   void before_step() override {}
   StrategyEvents after_step(const StepInfo&) override { return {}; }
-  double end_epoch(int, double loss) override { return loss; }
+  double mean_loss(int, double loss) override { return loss; }
   void average_buffers() override {}
   State state() override { return {}; }
   void load_state(const State&) override {}

@@ -28,7 +28,7 @@ class Periodic final : public Strategy {
     agreement_.average_parameters(number);
     return {{StrategyEvent::Kind::kAverage, number}};
   }
-  double end_epoch(int epoch, double loss) override { return means_.mean_loss(epoch, loss); }
+  double mean_loss(int epoch, double loss) override { return means_.mean_loss(epoch, loss); }
   void average_buffers() override { means_.average_buffers(); }
   Costs costs() const override { return gradients_.costs() + agreement_.costs(); }
 

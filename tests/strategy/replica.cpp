@@ -66,7 +66,8 @@ void train(World& world, const Job& job, Replica& replica, std::int64_t from) {
       if (info.step < from) continue;
       replica.step(job, info);
       if (job.after) job.after(world, replica.model, *replica.strategy, replica.optimizer, info);
-      if (batch == info.last) replica.strategy->end_epoch(epoch, 1.0);
+      if (batch == info.last)
+        replica.strategy->end_epoch(epoch, replica.strategy->mean_loss(epoch, 1.0));
     }
   }
 }

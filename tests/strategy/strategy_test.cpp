@@ -121,7 +121,7 @@ TEST(Strategy, MeanLossIsThatOfTheRanksItTiesTogether) {
     const Job job = job_of(strategy);
     run_ranks(ranks_of(job), [&, wanted = expected](World& world) {
       Replica replica(world, job);
-      EXPECT_EQ(replica.strategy->end_epoch(0, 1.0 + world.rank()),
+      EXPECT_EQ(replica.strategy->mean_loss(0, 1.0 + world.rank()),
                 wanted[static_cast<std::size_t>(world.rank())]);
     });
   }

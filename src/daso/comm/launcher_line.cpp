@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "daso/base/error.h"
@@ -18,63 +17,10 @@
 namespace daso {
 namespace {
 
-using nlohmann::json;
-
 constexpr Seconds kForAnswer{30};  // from a launcher that need not wait for anybody
 constexpr int kBeatMilliseconds = 500;
 
 }  // namespace
-
-std::string text_of(const NextView& view) {
-  json nodes = json::array();
-  for (const NextView::Node& node : view.nodes) {
-    nodes.push_back({{"id", node.id}, {"ranks", node.ranks}, {"first_rank", node.first_rank}});
-  }
-  return json{{"number", view.number},
-              {"first_exchange", view.first_exchange},
-              {"nodes", nodes},
-              {"joined", view.joined},
-              {"store", view.store.text()}}
-      .dump();
-}
-
-NextView view_in(const std::string& text) {
-  const json fields = json::parse(text);
-  NextView view{.number = fields.at("number"),
-                .first_exchange = fields.at("first_exchange"),
-                .joined = fields.at("joined"),
-                .store = parse_address(fields.at("store"))};
-  for (const json& node : fields.at("nodes")) {
-    view.nodes.push_back({node.at("id"), node.at("ranks"), node.at("first_rank")});
-  }
-  return view;
-}
-
-WorldOptions options_in(const NextView& view, WorldOptions options, int rank_id,
-                        std::shared_ptr<Decisions> decisions) {
-  WorldView world{.number = view.number,
-                  .first_exchange = view.first_exchange,
-                  .joined = view.joined,
-                  .decisions = std::move(decisions)};
-  Place& place = options.place;
-  options.node_of_rank.clear();
-  place.rank = -1;
-  for (const NextView::Node& node : view.nodes) {
-    world.node_ids.push_back(node.id);
-    for (int local = 0; local < node.ranks; ++local) {
-      const int id = node.first_rank + local;
-      if (id == rank_id) place.rank = static_cast<int>(world.rank_ids.size());
-      world.rank_ids.push_back(id);
-      options.node_of_rank.push_back(node.id);
-    }
-  }
-  require(place.rank >= 0, "view {} has no place for rank {}", view.number, rank_id);
-  place.size = static_cast<int>(world.rank_ids.size());
-  place.rendezvous = view.store;
-  place.store_prefix = fmt::format("view{}", view.number);
-  options.view = std::move(world);
-  return options;
-}
 
 std::shared_ptr<LauncherLine> LauncherLine::find(const Environment& environment) {
   const std::optional<std::string> number = daso::find(environment, kLineVariable);
@@ -118,8 +64,9 @@ void LauncherLine::tell_trouble(const std::string& text) {
   say(fmt::format("trouble {} {}", view, text.substr(0, text.find('\n'))));
 }
 
-bool LauncherLine::start(std::int64_t exchange) {
-  return ask(fmt::format("start {}", exchange), kForAnswer) == "go";
+Start LauncherLine::start(std::int64_t exchange) {
+  const bool goes = ask(fmt::format("start {}", exchange), kForAnswer) == "go";
+  return goes ? Start::kGoes : Start::kEnded;
 }
 
 void LauncherLine::prepared(std::int64_t exchange) { say(fmt::format("prepared {}", exchange)); }

@@ -12,35 +12,12 @@
 
 #include "daso/base/environment.h"
 #include "daso/base/file_descriptor.h"
-#include "daso/comm/network.h"
 #include "daso/comm/views.h"
-#include "daso/comm/world_options.h"
 
 namespace daso {
 
 // The variable by which a launcher that decides views tells a rank the descriptor of its line.
 inline constexpr const char* kLineVariable = "DASO_LAUNCHER_LINE";
-
-// A view as a launcher tells it to the ranks of a member.
-struct NextView {
-  struct Node {
-    int id = 0;
-    int ranks = 0;
-    int first_rank = 0;  // the number that its first rank was started with
-  };
-  std::int64_t number = 0;
-  std::int64_t first_exchange = 0;
-  std::vector<Node> nodes;  // in the order of their ids
-  std::vector<int> joined;  // ids of those that the view before had not
-  Address store;            // where the ranks of this view meet
-};
-std::string text_of(const NextView& view);
-NextView view_in(const std::string& text);
-
-// What a rank joins the view's world with: the options that it was started with, and its seat in
-// the view. Throws ConfigError if its node is not in it.
-WorldOptions options_in(const NextView& view, WorldOptions options, int rank_id,
-                        std::shared_ptr<Decisions> decisions);
 
 // A rank's line to its launcher, a socket that it was born with. Lines of text. A question has a
 // number N, which its answer repeats: an answer that comes when nobody waits for it any more is
@@ -53,7 +30,7 @@ WorldOptions options_in(const NextView& view, WorldOptions options, int rank_id,
 // "prepared K", "trouble VIEW TEXT" and "beat", by which the launcher knows that this process is
 // not stopped, have no number and no answer. The launcher says "ended VIEW" by itself when that
 // view ends.
-class LauncherLine final : public Decisions {
+class LauncherLine final : public ViewSource {
  public:
   // Null: this process was not started by a launcher that decides views.
   static std::shared_ptr<LauncherLine> find(const Environment& environment);
@@ -63,12 +40,10 @@ class LauncherLine final : public Decisions {
   LauncherLine& operator=(const LauncherLine&) = delete;
   ~LauncherLine() override;
 
-  // Throws PeerError if there is none within the limit, or if the launcher is gone.
-  NextView next_view(Seconds limit);
-  // Something between the nodes has failed here, and the launcher may not have noticed.
-  void tell_trouble(const std::string& text);
+  NextView next_view(Seconds limit) override;
+  void tell_trouble(const std::string& text) override;
 
-  bool start(std::int64_t exchange) override;
+  Start start(std::int64_t exchange) override;
   void prepared(std::int64_t exchange) override;
   bool committed(std::int64_t exchange, Seconds limit) override;
   bool ended() override;

@@ -57,7 +57,7 @@ int rank_main(const WorldOptions& options, const std::function<int(Worlds&)>& bo
     try {
       // mpirun ends the others at once when a rank has ended with another code than 0.
       const int code = checked_output(body(worlds));
-      worlds.current().leave();
+      if (worlds.joined()) worlds.current().leave();
       if (code == kExitOk) return code;
       exit_now(code);
     } catch (const std::exception& error) {

@@ -4,8 +4,13 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <string>
+#include <vector>
 
 #include "daso/base/seconds.h"
+#include "daso/comm/network.h"
+#include "daso/comm/world_options.h"
 
 // A run that outlives its nodes (docs/membership.md), as its ranks see it: their launchers decide
 // who belongs to the run and which exchanges count. A world is made for one view, and ends with it.
@@ -13,13 +18,19 @@ namespace daso {
 
 class NodeLink;
 
+// What becomes of an exchange that a node wishes to begin.
+enum class Start : std::int64_t {
+  kGoes,    // it begins in the present view
+  kEnded,   // the view has ended before
+  kInVain,  // it begins, and is known to be given up: there is nobody to exchange anything with
+};
+
 // What a rank asks its launcher about the view that it acts in.
 class Decisions {
  public:
   virtual ~Decisions() = default;
 
-  // Whether this exchange begins in the present view. False: the view has ended before.
-  virtual bool start(std::int64_t exchange) = 0;
+  virtual Start start(std::int64_t exchange) = 0;
   // The node holds the whole answer. From any thread.
   virtual void prepared(std::int64_t exchange) = 0;
   // Waits until the exchange is committed, or the view has ended without it (false). Throws
@@ -31,8 +42,44 @@ class Decisions {
   virtual void when_ended(std::function<void()> action) = 0;
 };
 
-// The same for a node: its ranks ask together, at the same step, and get the answer that the first
-// of them has got, so that they do the same.
+// A view as it is told to the ranks of a member.
+struct NextView {
+  struct Node {
+    int id = 0;
+    int ranks = 0;
+    int first_rank = 0;  // the number that its first rank was started with
+  };
+  std::int64_t number = 0;
+  std::int64_t first_exchange = 0;
+  std::vector<Node> nodes;           // in the order of their ids
+  std::vector<int> joined;           // ids of those that the view before had not
+  std::vector<DecidedView> decided;  // up to this one, as far as the launcher knows them
+  Address store;                     // where the ranks of this view meet
+  bool replayed = false;             // by script, as is the next
+  std::optional<ViewEnd> end = {};
+};
+// Without what belongs to replays.
+std::string text_of(const NextView& view);
+NextView view_in(const std::string& text);
+
+// What a rank joins the view's world with: the options that it was started with, and its seat in
+// the view. Throws ConfigError if its node is not in it.
+WorldOptions options_in(const NextView& view, WorldOptions options, int rank_id,
+                        std::shared_ptr<Decisions> decisions);
+
+// Where a process hears of one view after the other, and of what is decided in each.
+class ViewSource : public Decisions {
+ public:
+  // Throws PeerError if there is none within the limit.
+  virtual NextView next_view(Seconds limit) = 0;
+  // There is none any more for this process, and never will be.
+  virtual bool over() const { return false; }
+  // Something between the nodes has failed here, and nobody else may have noticed.
+  virtual void tell_trouble(const std::string& text) = 0;
+};
+
+// What Decisions say, for a node: its ranks ask together, at the same step, and get the answer that
+// the first of them has got, so that they do the same.
 class Views {
  public:
   // `node` is for this alone; both are borrowed but the decisions.
@@ -42,7 +89,7 @@ class Views {
   // before. To be called before anything else.
   void count_from(std::int64_t before) { before_ = before; }
 
-  bool start(std::int64_t exchange);
+  Start start(std::int64_t exchange);
   bool committed(std::int64_t exchange);
   bool ended();
   // Whether all ranks of the node say so.
@@ -51,7 +98,7 @@ class Views {
   void prepared(std::int64_t exchange);
 
  private:
-  bool told_by_first(const std::function<bool()>& ask);
+  std::int64_t told_by_first(const std::function<std::int64_t()>& ask);
 
   const std::shared_ptr<Decisions> decisions_;
   NodeLink& node_;

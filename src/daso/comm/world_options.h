@@ -16,6 +16,26 @@ namespace daso {
 
 class Decisions;  // in views.h
 
+// In a replay: where this node leaves its view, and what it goes on with in its next.
+struct ViewEnd {
+  int epoch = 0;           // these two: the step that it goes on with then, or a later one that it
+  std::int64_t batch = 0;  // has come to already
+  bool stops = false;      // there the run ended, though it was not finished
+  struct Place {
+    int epoch = 0;
+    std::int64_t batch = 0;
+  };
+  std::optional<Place> left;  // where it was when it left; none: it was lost, with all that it had
+};
+
+// What launchers have decided when a view began.
+struct DecidedView {
+  std::int64_t number = 0;
+  std::int64_t first_exchange = 0;      // that belongs to it
+  std::vector<std::int64_t> abandoned;  // of the view before
+  bool operator==(const DecidedView&) const = default;
+};
+
 // The view that a world is made for. The numbers of nodes and ranks in a world change from view to
 // view; those by which they were started do not.
 struct WorldView {
@@ -25,6 +45,9 @@ struct WorldView {
   std::vector<int> node_ids;        // of each node of the world
   std::vector<int> rank_ids;        // of each rank
   std::vector<int> joined;          // nodes that the view before had not, by their ids
+  std::vector<DecidedView> decided;  // up to this one, as far as its launcher knows them
+  bool replayed = false;             // by script, as is the next
+  std::optional<ViewEnd> end = {};
   std::shared_ptr<Decisions> decisions;
 };
 

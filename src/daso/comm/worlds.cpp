@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "daso/base/error.h"
+#include "daso/comm/launcher_line.h"
 #include "daso/comm/open_store.h"
 #include "daso/comm/operation.h"
 
@@ -16,7 +17,12 @@ constexpr std::int64_t kFirstView = 1;
 }  // namespace
 
 Worlds::Worlds(WorldOptions options)
-    : options_(std::move(options)), line_(LauncherLine::find(this_environment())) {}
+    : options_(std::move(options)), source_(LauncherLine::find(this_environment())) {}
+
+void Worlds::follow(std::shared_ptr<ViewSource> source) {
+  DASO_ASSERT(!world_);
+  source_ = std::move(source);
+}
 
 World& Worlds::next() {
   if (!survives()) {
@@ -25,20 +31,23 @@ World& Worlds::next() {
   }
   if (world_) {
     const std::optional<Failure> failure = world_->guard().alarm->raised();
-    if (!line_->ended()) line_->tell_trouble(failure ? failure->text : "an operation failed");
+    const bool as_planned = view_.end && !failure;
+    if (!as_planned && !source_->ended()) {
+      source_->tell_trouble(failure ? failure->text : "an operation failed");
+    }
   }
   world_.reset();
   for (;;) {
     const bool is_first = view_.number == 0;
-    view_ = line_->next_view(joining_limit(options_));
+    view_ = source_->next_view(joining_limit(options_));
     if (is_first) since_first_ = view_.number == kFirstView;
     try {
-      WorldOptions options = options_in(view_, options_, options_.place.rank, line_);
+      WorldOptions options = options_in(view_, options_, options_.place.rank, source_);
       options.view->since_first = since_first_;
       return world_.emplace(World::join(options));
     } catch (const PeerError& error) {
       // Somebody was lost meanwhile.
-      if (!line_->ended()) line_->tell_trouble(error.what());
+      if (!source_->ended()) source_->tell_trouble(error.what());
     }
   }
 }

@@ -4,7 +4,7 @@
 #include <memory>
 #include <optional>
 
-#include "daso/comm/launcher_line.h"
+#include "daso/comm/views.h"
 #include "daso/comm/world.h"
 
 namespace daso {
@@ -15,8 +15,14 @@ class Worlds {
  public:
   explicit Worlds(WorldOptions options);
 
+  const WorldOptions& options() const { return options_; }
+  // The views are those of the source, and not the launcher's; before the first world.
+  void follow(std::shared_ptr<ViewSource> source);
+
   // There is another world after one that has broken.
-  bool survives() const { return line_ != nullptr; }
+  bool survives() const { return source_ != nullptr; }
+  // This process has no part in the run any more.
+  bool over() const { return survives() && source_->over(); }
   // The first world, or the next one; the last is then gone. Throws as World::join does, but for a
   // view that ends before all have come: then the next one counts.
   World& next();
@@ -27,7 +33,7 @@ class Worlds {
 
  private:
   const WorldOptions options_;
-  const std::shared_ptr<LauncherLine> line_;
+  std::shared_ptr<ViewSource> source_;
   NextView view_;
   bool since_first_ = true;  // it was there in the first view
   std::optional<World> world_;

@@ -109,7 +109,7 @@ bool Agreement::agree_in_view(std::int64_t exchange, const std::vector<at::Tenso
 }
 
 bool Agreement::in_view(std::int64_t exchange, const std::function<void()>& task) {
-  if (!views_->start(exchange)) return false;
+  if (views_->start(exchange) != Start::kGoes) return false;
   bool here = true;
   try {
     const LaneEnd end(*lane_);  // whatever is thrown, the copies go back behind what it does

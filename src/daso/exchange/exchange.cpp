@@ -115,7 +115,8 @@ void Exchange::set_anchor() {
 
 bool Exchange::start(std::int64_t exchange) {
   DASO_ASSERT(!in_flight_);
-  if (views_ != nullptr && !views_->start(exchange)) return false;
+  const Start start = views_ == nullptr ? Start::kGoes : views_->start(exchange);
+  if (start == Start::kEnded) return false;
   const Span span(world_.timeline(), Track::kTraining, "start exchange", exchange);
   in_flight_ = true;
   settled_ = false;
@@ -130,6 +131,7 @@ bool Exchange::start(std::int64_t exchange) {
                               exchange);
     encode(role, model_.parameters());
   }
+  if (start == Start::kInVain) return true;
   worker_.post([this, &role, started = lane_->mark_of_caller()] {
     run(role, *started);
     if (views_ != nullptr) views_->prepared(exchange_);

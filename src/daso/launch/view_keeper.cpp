@@ -420,6 +420,7 @@ void ViewKeeper::perform(int number, Node& node, const membership::Action& actio
   } else if (const auto* enter = std::get_if<membership::Enter>(&action)) {
     if (enter->view.number > last_told_) {
       last_told_ = enter->view.number;
+      note(enter->view);
       if (options_.on_view) options_.on_view(enter->view);
     }
   } else if (const auto* claim = std::get_if<membership::Claim>(&action)) {
@@ -434,6 +435,15 @@ void ViewKeeper::perform(int number, Node& node, const membership::Action& actio
                              : "the others went on without it");
     }
     if (minority) nobody_left_ = true;
+  }
+}
+
+void ViewKeeper::note(const View& view) {
+  DecidedView& decided = decided_.emplace_back();
+  decided.number = static_cast<std::int64_t>(view.number);
+  decided.first_exchange = view.first_exchange;
+  for (const membership::Settled& one : view.settled) {
+    if (!one.committed) decided.abandoned.push_back(one.exchange);
   }
 }
 
@@ -481,6 +491,7 @@ std::optional<Address> ViewKeeper::store_of(const View& view) const {
 NextView ViewKeeper::told(const View& view, const Address& store) const {
   NextView told{.number = static_cast<std::int64_t>(view.number),
                 .first_exchange = view.first_exchange,
+                .decided = decided_,
                 .store = store};
   for (const Member& member : view.members) {
     const auto node = static_cast<std::ptrdiff_t>(member.node);

@@ -116,6 +116,7 @@ class ViewKeeper {
   void connect();
   void greet(const membership::Member& member, const Greeting& greeting);
   void begin_first_view();
+  void note(const membership::View& view);
   void lose(int number);
   void join(int number);
   std::optional<Address> store_of(const membership::View& view) const;
@@ -127,6 +128,7 @@ class ViewKeeper {
   std::vector<std::pair<int, membership::Message>> mail_;  // between own nodes
   std::map<membership::ViewNumber, std::vector<membership::Member>> claims_;  // the first of each
   membership::ViewNumber last_told_ = 0;                   // by on_view
+  std::vector<DecidedView> decided_;                       // since this launcher takes part
   struct Launcher {
     membership::Member member;
     Address store;

@@ -5,7 +5,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <functional>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <ranges>
 #include <set>
 
 #include "daso/base/checked_json.h"
@@ -24,15 +27,37 @@ bool has(const std::vector<int>& ids, int id) {
   return std::find(ids.begin(), ids.end(), id) != ids.end();
 }
 
-ordered_json line_of(const ViewRecord& view, bool begins) {
-  ordered_json line = {
-      {"view", view.number},   {"first_exchange", view.first_exchange},
-      {"nodes", view.nodes},   {"lost", view.lost},
-      {"joined", view.joined}, {"donor", view.donor ? ordered_json(*view.donor) : ordered_json()},
-      {"epoch", view.epoch},   {"batch", view.batch},
-      {"step", view.step},     {"time", view.time}};
-  if (begins) line["begins"] = true;
-  return line;
+ordered_json json_of(const std::optional<LeftAt>& left) {
+  if (!left) return {};
+  return {{"epoch", left->epoch},
+          {"batch", left->batch},
+          {"equal", left->equal},
+          {"put_off", left->put_off}};
+}
+
+ordered_json json_of(const ViewRecord& view) {
+  ordered_json left = ordered_json::array();
+  for (const std::optional<LeftAt>& one : view.left) left.push_back(json_of(one));
+  return {
+      {"view", view.number},     {"first_exchange", view.first_exchange},
+      {"nodes", view.nodes},     {"ranks", view.ranks},
+      {"left", std::move(left)}, {"lost", view.lost},
+      {"joined", view.joined},   {"donor", view.donor ? ordered_json(*view.donor) : ordered_json()},
+      {"epoch", view.epoch},     {"batch", view.batch},
+      {"step", view.step},       {"time", view.time}};
+}
+
+// What older files do not have is left empty.
+void read_places(const json& line, ViewRecord& view) {
+  if (!line.contains("left")) return;
+  line.at("ranks").get_to(view.ranks);
+  for (const json& one : line.at("left")) {
+    view.left.push_back(one.is_null() ? std::nullopt
+                                      : std::optional(LeftAt{.epoch = one.at("epoch"),
+                                                             .batch = one.at("batch"),
+                                                             .equal = one.at("equal"),
+                                                             .put_off = one.at("put_off")}));
+  }
 }
 
 // None for a line that is something else; throws for one that only looks like a view.
@@ -48,7 +73,22 @@ std::optional<ViewRecord> record_in(const json& line) {
                   .step = line.at("step"),
                   .time = line.at("time")};
   if (!line.at("donor").is_null()) view.donor = line.at("donor").get<int>();
+  read_places(line, view);
   return view;
+}
+
+// Calls `see` with each line of a file that is JSON; what it does not understand it may throw at.
+void for_each_line(const fs::path& file, const std::function<void(const json&)>& see) {
+  if (!is_there(file)) return;
+  for (const std::string& text : split(read_file(file), '\n')) {
+    const std::optional<json> line = json_in(text);
+    if (!line) continue;
+    try {
+      see(*line);
+    } catch (const json::exception&) {
+      // Somebody else's line.
+    }
+  }
 }
 
 // Whoever has joined and was there before is another one than before.
@@ -93,22 +133,47 @@ std::string text_of(const ViewRecord& view, std::size_t nodes) {
                      both.empty() ? "" : fmt::format(" ({})", both));
 }
 
+std::string line_of(const ViewRecord& view) { return json_of(view).dump(); }
+
+std::optional<ViewRecord> view_in_line(const std::string& line) {
+  const std::optional<json> fields = json_in(line);
+  return fields ? record_in(*fields) : std::nullopt;
+}
+
 std::vector<ViewRecord> read_views(const fs::path& file) {
   std::vector<ViewRecord> views;
-  if (!is_there(file)) return views;
-  for (const std::string& text : split(read_file(file), '\n')) {
-    const std::optional<json> line = json_in(text);
-    if (!line) continue;
-    try {
-      std::optional<ViewRecord> view = record_in(*line);
-      if (!view) continue;
-      if (line->contains("begins")) views.clear();
-      views.push_back(*std::move(view));
-    } catch (const json::exception&) {
-      // Somebody else's line.
-    }
-  }
+  for_each_line(file, [&](const json& line) {
+    std::optional<ViewRecord> view = record_in(line);
+    if (!view) return;
+    if (line.contains("begins")) views.clear();
+    views.push_back(*std::move(view));
+  });
   return views;
+}
+
+std::vector<DecidedView> read_decided(const fs::path& file) {
+  std::map<std::int64_t, DecidedView> decided;
+  for_each_line(file, [&](const json& line) {
+    if (line.contains("begins")) decided.clear();
+    if (!line.contains("decided")) return;
+    DecidedView one{.number = line.at("decided"),
+                    .first_exchange = line.at("first_exchange"),
+                    .abandoned = line.at("abandoned")};
+    decided.emplace(one.number, std::move(one));
+  });
+  const auto values = std::views::values(decided);
+  return {values.begin(), values.end()};
+}
+
+std::optional<StoppedAt> read_stop(const fs::path& file) {
+  std::optional<StoppedAt> stop;
+  for_each_line(file, [&](const json& line) {
+    if (line.contains("begins")) stop.reset();
+    if (!line.contains("stopped")) return;
+    const json& place = line.at("stopped");
+    stop = {.epoch = place.at("epoch"), .batch = place.at("batch")};
+  });
+  return stop;
 }
 
 std::size_t nodes_in(const std::vector<ViewRecord>& views) {
@@ -117,20 +182,40 @@ std::size_t nodes_in(const std::vector<ViewRecord>& views) {
   return ids.size();
 }
 
-Membership::Membership(const fs::path& folder, Job job, ViewRecord view)
+Membership::Membership(const fs::path& folder, Job job, std::vector<ViewRecord> views,
+                       const std::vector<DecidedView>& decided)
     : views_(job == Job::kBegins ? std::vector<ViewRecord>{}
                                  : read_views(folder / "membership.jsonl")),
       file_(folder / "membership.jsonl") {
-  entered_ = views_.empty() || views_.back().number != view.number;
-  if (!entered_) return;
+  for (ViewRecord& view : views) {
+    entered_ = views_.empty() || views_.back().number < view.number;
+    if (entered_) enter(std::move(view));
+  }
+  const std::vector<DecidedView> known = read_decided(folder / "membership.jsonl");
+  for (const DecidedView& one : decided) {
+    if (std::ranges::find(known, one.number, &DecidedView::number) != known.end()) continue;
+    file_.add(ordered_json{{"decided", one.number},
+                           {"first_exchange", one.first_exchange},
+                           {"abandoned", one.abandoned}}
+                  .dump());
+  }
+}
+
+void Membership::enter(ViewRecord view) {
   if (views_.empty()) {
     view.joined.clear();  // nobody was there before
   } else {
     compare(view, views_.back());
   }
   view.time = Seconds(std::chrono::system_clock::now().time_since_epoch()).count();
-  file_.add(line_of(view, views_.empty()).dump());
+  ordered_json line = json_of(view);
+  if (views_.empty()) line["begins"] = true;
+  file_.add(line.dump());
   views_.push_back(std::move(view));
+}
+
+bool Membership::stopped(int epoch, std::int64_t batch) {
+  return file_.add(ordered_json{{"stopped", {{"epoch", epoch}, {"batch", batch}}}}.dump());
 }
 
 bool Membership::add(const StrategyEvents& events) {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "daso/comm/world_options.h"
 #include "daso/record/line_file.h"
 #include "daso/strategy/strategy.h"
 
@@ -14,11 +15,22 @@
 // that outlives its nodes (docs/membership.md) has one. Its fields are in docs/measuring.md.
 namespace daso {
 
-// A view as its rank 0 enters it. Nodes have the numbers that they were started with.
+// Where a node was when it left the view that it was in before.
+struct LeftAt {
+  int epoch = 0;           // these two: the step that it went on with
+  std::int64_t batch = 0;  //
+  bool equal = false;      // all nodes were to have the same there
+  bool put_off = false;    // something was due that the view's end had put off
+  bool operator==(const LeftAt&) const = default;
+};
+
+// A view as its rank 0 enters it. Nodes and ranks have the numbers that they were started with.
 struct ViewRecord {
   std::int64_t number = 0;
   std::int64_t first_exchange = 0;
   std::vector<int> nodes = {};
+  std::vector<std::vector<int>> ranks = {};      // of each node
+  std::vector<std::optional<LeftAt>> left = {};  // of each node; none: it had nothing of the run
   std::vector<int> lost = {};     // nodes of the view recorded before that are not, or not any
                                   // more, what they were
   std::vector<int> joined = {};   // nodes that take the run from a donor
@@ -29,31 +41,52 @@ struct ViewRecord {
   double time = 0;                // seconds since 1970
 };
 
+// A line of the file, and back; none for a text that is something else.
+std::string line_of(const ViewRecord& view);
+std::optional<ViewRecord> view_in_line(const std::string& line);
+
 // "view 3: 2 of 3 nodes (node 2 lost)"
 std::string text_of(const ViewRecord& view, std::size_t nodes);
 
 // The views of the last job in a file that many may have written, one after the other; lines that
 // are no views, and halves of lines, are passed over. None where there is no file.
 std::vector<ViewRecord> read_views(const std::filesystem::path& file);
+// The same for what launchers have decided, in the order of numbers.
+std::vector<DecidedView> read_decided(const std::filesystem::path& file);
+// Where that job stopped before its end, if it did.
+struct StoppedAt {
+  int epoch = 0;
+  std::int64_t batch = 0;
+};
+std::optional<StoppedAt> read_stop(const std::filesystem::path& file);
 // So many nodes have belonged to one of them.
 std::size_t nodes_in(const std::vector<ViewRecord>& views);
 
-// What rank 0 of a view writes. When rank 0 is lost, the next one goes on with the same file.
+// What rank 0 of a view writes. When rank 0 is lost, the next one goes on with the same file; of
+// the views that it could not write down any more others know.
 class Membership {
  public:
   enum class Job { kBegins, kGoesOn };
 
-  // Enters the view, if it is another one than the file's last. Finds out who is lost; `joined` is
-  // what the launchers say. Throws ConfigError if the file cannot be written.
-  Membership(const std::filesystem::path& folder, Job job, ViewRecord view);
+  // Enters the last of the views, if it is another one than the file's last, and those before it
+  // that the file has not; they ascend. Finds out who is lost; `joined` is what the launchers say.
+  // `decided` are all views that they have decided on, also those that nobody has entered. Throws
+  // ConfigError if the file cannot be written.
+  Membership(const std::filesystem::path& folder, Job job, std::vector<ViewRecord> views,
+             const std::vector<DecidedView>& decided = {});
 
   // What became of exchanges in this view. False: the disk does not take it.
   bool add(const StrategyEvents& events);
+
+  // The run has stopped before its end, at this place. False: as above.
+  bool stopped(int epoch, std::int64_t batch);
 
   const std::vector<ViewRecord>& views() const { return views_; }  // of this job
   bool entered() const { return entered_; }  // false: only the examples were dealt anew
 
  private:
+  void enter(ViewRecord view);
+
   std::vector<ViewRecord> views_;
   LineFile file_;
   bool entered_ = false;

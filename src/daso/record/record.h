@@ -44,7 +44,7 @@ struct RecordOptions {
 //     for each batch
 //       ...
 //       record.step(info, loss, strategy->after_step(info));
-//     record.end_epoch(strategy->end_epoch(epoch, mean));
+//     record.end_epoch(strategy->mean_loss(epoch, mean));
 //   record.finish();
 //
 // leaves what `daso train` leaves: metrics.jsonl, TensorBoard's file, status.json (`daso top`

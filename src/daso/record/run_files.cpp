@@ -106,7 +106,9 @@ ordered_json view_of(const std::vector<ViewRecord>& views) {
 
 RunFiles::RunFiles(const World& world, RunFacts facts) : world_(world), facts_(std::move(facts)) {
   open_metrics();
-  if (facts_.view) membership_.emplace(facts_.folder, facts_.job, *facts_.view);
+  if (!facts_.views.empty()) {
+    membership_.emplace(facts_.folder, facts_.job, facts_.views, facts_.decided);
+  }
   try {
     board_.emplace(facts_.folder, facts_.first_step);
   } catch (const Error& error) {
@@ -185,6 +187,12 @@ void RunFiles::add_histograms(const FlatModel& model, std::int64_t step) {
 
 void RunFiles::add_outcomes(const StrategyEvents& events) {
   if (membership_ && !membership_->add(events)) {
+    warn((facts_.folder / "membership.jsonl").string() + ": cannot be written");
+  }
+}
+
+void RunFiles::add_stop(int epoch, std::int64_t batch) {
+  if (membership_ && !membership_->stopped(epoch, batch)) {
     warn((facts_.folder / "membership.jsonl").string() + ": cannot be written");
   }
 }

@@ -24,8 +24,10 @@ struct RunFacts {
   int epochs = 1;
   int first_epoch = 0;          // where this process began, as is the next: what a run before has
   std::int64_t first_step = 0;  // recorded of later steps is dropped
-  // Where nodes come and go: the view, and whether the job begins with it.
-  std::optional<ViewRecord> view = {};
+  // Where nodes come and go: the view, behind those before it that others know of, and whether the
+  // job begins with it.
+  std::vector<ViewRecord> views = {};
+  std::vector<DecidedView> decided = {};
   Membership::Job job = Membership::Job::kBegins;
 };
 
@@ -49,6 +51,8 @@ class RunFiles {
   void end(Summary& summary);
   // What became of exchanges, where there are views; add() does so with those of a Progress.
   void add_outcomes(const StrategyEvents& events);
+  // The run has stopped before its end, with this step to go on with; likewise.
+  void add_stop(int epoch, std::int64_t batch);
   // None: a world for good.
   const std::optional<Membership>& membership() const { return membership_; }
 

@@ -8,7 +8,10 @@
 
 namespace daso {
 
-Control::Control(World& world) : views_(world.views()), times_(world, "control") {}
+Control::Control(World& world)
+    : views_(world.views()),
+      times_(world, "control"),
+      broken_(world.view() && world.view()->replayed) {}
 
 Agreed Control::after_step(std::int64_t step, Request own, StepSeconds seconds) {
   times_.add(step, seconds);

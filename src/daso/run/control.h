@@ -43,7 +43,7 @@ class Control {
 
   Views* const views_;
   StepTimes times_;
-  bool broken_ = false;  // nodes of this view are lost
+  bool broken_;  // nodes of this view are lost, or in a replay at steps of their own
 };
 
 }  // namespace daso

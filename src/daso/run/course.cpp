@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <limits>
+#include <tuple>
 #include <utility>
 
 #include "daso/base/error.h"
@@ -119,6 +120,7 @@ void Course::end_step() {
   // Alone nothing between nodes fails when the view ends, which a joiner waits for.
   const bool alone = world_.view() && world_.topology().nodes() == 1;
   if (alone && !view_over_) view_over_ = world_.views()->ended();
+  keep_to_script();
   buffers_before_.reset();
   const std::optional<Phase> phase = strategy_->status().phase;
   equal_ = !phase || is_blocking(*phase);
@@ -153,7 +155,7 @@ void Course::end_epoch() {
   Tally& tally = run_.tally();
   evaluated_ = false;
   loss_watch_.flush();
-  tally.train_loss = strategy_->end_epoch(info_.epoch, tally.loss.mean());
+  tally.train_loss = strategy_->mean_loss(info_.epoch, tally.loss.mean());
   if (run_.scaler()) agree_on_scale();
 }
 
@@ -203,10 +205,13 @@ void Course::keep_if_best() {
 void Course::close_epoch(const OnProgress& on_progress) {
   Tally& tally = run_.tally();
   if (!evaluated_) tally.score = {.loss = kUnknown, .accuracy = kUnknown};
+  // Not before: where a node is lost in what comes between, the mean is found again, by others.
+  strategy_->end_epoch(info_.epoch, tally.train_loss);
   daso::after_epoch(rate_, tally.rate, tally.train_loss);
   // An epoch that --max-steps cuts short can be gone on with.
   if (info_.batch + 1 == plan_.batches) {
     run_.move_to({.epoch = info_.epoch + 1, .batch = 0, .step = info_.step + 1});
+    keep_to_script();
   }
   if (world_.rank() == 0) {
     Progress now = progress();
@@ -222,6 +227,11 @@ void Course::close_epoch(const OnProgress& on_progress) {
 // Steps and epochs are counted; minutes and signals are agreed on, since every rank has its own.
 bool Course::checkpoint_due() {
   const Request request = own_request();
+  if (world_.view() && world_.view()->replayed) {
+    // Nodes are where they were then, which is not where all are at the same time.
+    require(request != Request::kStop, "a replay that is stopped cannot be gone on with");
+    return false;
+  }
   const Agreed agreed = control_.after_step(info_.step, request, record_.step_seconds());
   record_.follow(agreed);
   if (agreed.request == Request::kStop) stopping_ = true;
@@ -297,6 +307,11 @@ void Course::leave() {
   const bool agreed = left.place.batch == 0 || (left.place.batch == plan_.batches &&
                                                 !left.own.contains("strategy.cycle.put_off"));
   left.equal = traits_of(run_.settings().strategy).equal_after_epoch && (equal_ || agreed);
+  if (world_.view() && world_.view()->end && has_come_to(run_.place(), *world_.view()->end)) {
+    // Who had fallen behind the others takes what they have, in the replay as well.
+    const std::optional<ViewEnd::Place> place = world_.view()->end->left;
+    if (place) std::tie(left.place.epoch, left.place.batch) = std::tie(place->epoch, place->batch);
+  }
   run_.leave(std::move(left));
 }
 

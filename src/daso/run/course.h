@@ -16,7 +16,7 @@
 #include "daso/run/loss.h"
 #include "daso/run/run.h"
 #include "daso/run/session_record.h"
-#include "daso/run/takeover.h"
+#include "daso/run/views/takeover.h"
 #include "daso/strategy/strategy.h"
 #include "daso/tensor/device_span.h"
 #include "daso/tensor/lane.h"
@@ -131,6 +131,7 @@ class Course {
   void go_on(const Resumption& from);
   void take_up();
   void enter_view();
+  void keep_to_script();
   void adopt(const RunState& state);
 
   StepInfo info_at(int epoch, std::int64_t batch) const;

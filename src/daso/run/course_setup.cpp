@@ -90,7 +90,11 @@ Course::Course(World& world, Run& run, std::int64_t batches)
   } else if (!settings.init.empty()) {
     begin_with(settings.init);
   }
-  if (world.view()) enter_view();
+  if (world.view()) {
+    enter_view();
+    run.remember(record_of(world, takeover_, run.place()));
+    keep_to_script();
+  }
   run.enter();
 }
 
@@ -113,6 +117,14 @@ void Course::enter_view() {
   note(strategy_->take_undone());
   note(done);
   view_over_ = strategy_->view_ended();
+}
+
+// A replay leaves its views where the run did.
+void Course::keep_to_script() {
+  if (!world_.view() || !world_.view()->end) return;
+  const ViewEnd& end = *world_.view()->end;
+  if (!has_come_to(run_.place(), end)) return;
+  (end.stops ? stopping_ : view_over_) = true;
 }
 
 // In the view that follows: what is this rank's own is still there.

@@ -11,7 +11,7 @@
 #include "daso/base/error.h"
 #include "daso/base/text.h"
 #include "daso/comm/gather_text.h"
-#include "daso/run/takeover.h"
+#include "daso/run/views/takeover.h"
 
 namespace daso {
 namespace {

@@ -174,6 +174,13 @@ void Run::load(const RunState& state) {
   if (task_.load_state) task_.load_state(section(all, "loop."));
 }
 
+void Run::remember(ViewRecord view) {
+  constexpr std::size_t kMost = 16;  // more do not end before anybody has written one down
+  if (!views_.empty() && views_.back().number == view.number) return;
+  if (views_.size() == kMost) views_.erase(views_.begin());
+  views_.push_back(std::move(view));
+}
+
 void Run::enter() {
   in_session_ = true;
   left_.reset();

@@ -7,6 +7,7 @@
 #include "daso/data/loader.h"
 #include "daso/optim/gradients.h"
 #include "daso/optim/optimizer.h"
+#include "daso/record/membership.h"
 #include "daso/run/checkpoint.h"
 #include "daso/run/saved_model.h"
 #include "daso/run/settings.h"
@@ -97,6 +98,10 @@ class Run {
   std::int64_t exchanges_before() const { return exchanges_before_; }
   void exchanges_before(std::int64_t number) { exchanges_before_ = number; }
 
+  // The views that it was trained in of late, for those who write them down (record/membership.h).
+  const std::vector<ViewRecord>& views() const { return views_; }
+  void remember(ViewRecord view);
+
   const Deal& deal() const { return deal_; }
   void deal(Deal deal) { deal_ = std::move(deal); }
 
@@ -125,6 +130,7 @@ class Run {
   Tally tally_;
   RunPlace place_;
   Deal deal_;
+  std::vector<ViewRecord> views_;
   std::int64_t exchanges_before_ = 0;
   bool in_session_ = false;
   std::optional<RunState> left_;  // by the last session; none: there was none, or one has it

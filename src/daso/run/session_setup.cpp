@@ -11,7 +11,7 @@
 #include "daso/comm/gather_text.h"
 #include "daso/nets/layers.h"
 #include "daso/run/session.h"
-#include "daso/run/takeover.h"
+#include "daso/run/views/takeover.h"
 #include "daso/tensor/lane.h"
 
 namespace daso {

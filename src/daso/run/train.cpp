@@ -10,12 +10,37 @@
 #include "daso/comm/worlds.h"
 #include "daso/run/interrupt.h"
 #include "daso/run/session.h"
-#include "daso/run/takeover.h"
 #include "daso/run/train_output.h"
+#include "daso/run/views/replay.h"
+#include "daso/run/views/takeover.h"
 
 namespace daso {
 
 namespace {
+
+// A replay leaves its view where the run did, and all nodes at the same time: what one of them has
+// begun others may need.
+void end_by_script(World& world, const Run& run) {
+  const ViewEnd& end = *world.view()->end;
+  const RunPlace& place = run.place();
+  // Examples may be dealt anew within a view.
+  const bool between = place.batch == 0 && !has_come_to(place, end);
+  if (between) return;
+  if (!has_come_to(place, end)) {
+    throw Error(fmt::format(
+        "the replay left view {} at batch {} of epoch {}, and the run at batch {} of epoch {}",
+        world.view()->number, place.batch, place.epoch + 1, end.batch, end.epoch + 1));
+  }
+  world.everyone().barrier().wait(world.limit());
+}
+
+void compare_replay(const std::filesystem::path& run, const std::filesystem::path& out) {
+  const std::string difference = daso::difference(run, out);
+  if (!difference.empty()) {
+    throw Error(fmt::format("the replay of {} ended otherwise: {}", run.string(), difference));
+  }
+  fmt::print("the same bytes as {}\n", run.string());
+}
 
 // Trains in one world, to the run's end or to the world's (none).
 std::optional<int> train_in(World& world, Run& run, const TrainOptions& options,
@@ -43,13 +68,15 @@ std::optional<int> train_in(World& world, Run& run, const TrainOptions& options,
       if (output) {
         output->end(summary);
         if (options.json) fmt::print("{}", text_of(summary));
+        if (!options.replayed.empty()) compare_replay(options.replayed, run.settings().out);
       }
       interrupt.over();
-      return summary.exit;
+      return options.replayed.empty() ? summary.exit : kExitOk;
     }
   } catch (const PeerError&) {
-    if (!world.view()) throw;
+    if (!world.view() || world.view()->replayed) throw;
   }
+  if (world.view()->end) end_by_script(world, run);
   session.leave();
   if (output) output->leave();
   return std::nullopt;
@@ -71,20 +98,25 @@ int train(Worlds& worlds, const TrainOptions& options, const MakeRun& make) {
   }
   // By itself, so that nobody waits for the data of one who comes later.
   World alone = World::alone();
-  const std::unique_ptr<Run> run = make(alone);
+  std::unique_ptr<Run> run = make(alone);
   DASO_ASSERT(options.interrupt != nullptr);
   for (;;) {
+    if (worlds.over()) return kExitOk;
     World& world = worlds.next();
     try {
       // On the same world as long as it holds: examples may be dealt anew.
-      for (std::optional<int> code; !world.guard().alarm->raised();) {
+      bool ends = false;
+      for (std::optional<int> code; !ends && !world.guard().alarm->raised();) {
         code = train_in(world, *run, options, *options.interrupt);
         if (code) return *code;
+        const std::optional<ViewEnd>& end = world.view()->end;
+        ends = end && has_come_to(run->place(), *end);
+        if (ends && !end->left) run = make(alone);  // as the node that was lost
       }
     } catch (const PeerError&) {
       // A session that was being made leaves what the one before has left. One that could not leave
       // the run has half of something: this node is lost.
-      if (run->in_session()) throw;
+      if (run->in_session() || worlds.view().replayed) throw;
     }
   }
 }

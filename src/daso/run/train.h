@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <filesystem>
 #include <functional>
 #include <string>
 #include <vector>
@@ -29,6 +30,7 @@ struct TrainOptions {
   Interrupt* interrupt = nullptr;
   std::string note;   // for people, among the first lines; empty: nothing
   std::string go_on;  // the command that goes on with a run that was stopped; empty: the same one
+  std::filesystem::path replayed;  // the run that this one is a replay of; empty: none
 };
 
 // Trains the run to its end, or until a signal says stop, and returns the exit code of

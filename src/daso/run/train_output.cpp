@@ -202,6 +202,7 @@ void TrainOutput::operator()(const Progress& now) {
 void TrainOutput::leave() { report_->add_outcomes(course_.untold()); }
 
 void TrainOutput::end(Summary& summary) {
+  if (!summary.finished) report_->add_stop(run_.place());
   report_->end(summary);
   if (options_.lines) print_end(summary, run_, options_.go_on);
 }

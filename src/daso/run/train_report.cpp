@@ -41,24 +41,13 @@ std::string accuracy_in(const Progress& now) {
   return known ? fmt::format("accuracy {:.4f}", now.test->accuracy) : "";
 }
 
-// The view of the world; none: a world for good.
-std::optional<ViewRecord> view_of(const World& world, const Course& course) {
+// The views that are to be written down, this one last; none: a world for good.
+std::vector<ViewRecord> views_of(const World& world, const Course& course) {
   if (!world.view()) return {};
-  const WorldView& view = *world.view();
+  std::vector<ViewRecord> views = course.takeover().views;
   const RunPlace place = course.resumed().value_or(RunPlace{});
-  ViewRecord record{.number = view.number,
-                    .first_exchange = view.first_exchange,
-                    .nodes = view.node_ids,
-                    .joined = view.joined,
-                    .epoch = place.epoch,
-                    .batch = place.batch,
-                    .step = place.step};
-  const Takeover& takeover = course.takeover();
-  if (takeover.any_needy) {
-    record.donor =
-        view.node_ids[static_cast<std::size_t>(world.topology().node_of(takeover.donor))];
-  }
-  return record;
+  views.push_back(record_of(world, course.takeover(), place));
+  return views;
 }
 
 RunFacts facts_of(const World& world, const Course& course) {
@@ -71,7 +60,8 @@ RunFacts facts_of(const World& world, const Course& course) {
           .epochs = settings.epochs,
           .first_epoch = place.epoch,
           .first_step = place.step,
-          .view = view_of(world, course),
+          .views = views_of(world, course),
+          .decided = course.takeover().decided,
           .job = course.takeover().any ? Membership::Job::kGoesOn : Membership::Job::kBegins};
 }
 

@@ -20,6 +20,7 @@ class TrainReport {
   void show_view(const RunPlace& place) const;
   // and what became of exchanges since the last step that was told.
   void add_outcomes(const StrategyEvents& events) { files_.add_outcomes(events); }
+  void add_stop(const RunPlace& place) { files_.add_stop(place.epoch, place.batch); }
 
  private:
   void show_epoch(const Progress& now) const;

@@ -55,11 +55,8 @@ class Daso final : public Strategy {
     return events_of(plan);
   }
 
-  double end_epoch(int epoch, double loss) override {
-    const double mean = means_.mean_loss(epoch, loss);
-    pacing_.end_epoch(epoch, mean);
-    return mean;
-  }
+  double mean_loss(int epoch, double loss) override { return means_.mean_loss(epoch, loss); }
+  void end_epoch(int epoch, double mean_loss) override { pacing_.end_epoch(epoch, mean_loss); }
 
   void average_buffers() override { means_.average_buffers(); }
   void settle() override { agreement_.settle(); }

@@ -12,7 +12,7 @@ class None final : public Strategy {
   void begin_backward(const StepInfo&) override {}
   void before_step() override { model_.check(); }
   StrategyEvents after_step(const StepInfo&) override { return {}; }
-  double end_epoch(int, double loss) override { return loss; }
+  double mean_loss(int, double loss) override { return loss; }
   void average_buffers() override {}
   Costs costs() const override { return {}; }
 

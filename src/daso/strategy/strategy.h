@@ -117,8 +117,10 @@ class Strategy {
   // copies that should be equal are not.
   virtual StrategyEvents after_step(const StepInfo& info) = 0;
   // After the epoch's last step, with the mean training loss of this rank; returns that of all
-  // ranks which the strategy ties together.
-  virtual double end_epoch(int epoch, double loss) = 0;
+  // ranks which the strategy ties together, and changes nothing.
+  virtual double mean_loss(int epoch, double loss) = 0;
+  // The epoch is over, with this mean loss: a schedule may follow it. Waits for nobody.
+  virtual void end_epoch(int /*epoch*/, double /*mean_loss*/) {}
 
   // Buffers (BatchNorm's statistics) become their mean over the ranks that the strategy ties
   // together; the last step of an epoch does it by itself, an evaluation in between needs it.

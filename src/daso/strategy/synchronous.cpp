@@ -20,7 +20,7 @@ class Synchronous final : public Strategy {
     if (info.batch == info.last) means_.average_buffers();
     return {};
   }
-  double end_epoch(int epoch, double loss) override { return means_.mean_loss(epoch, loss); }
+  double mean_loss(int epoch, double loss) override { return means_.mean_loss(epoch, loss); }
   void average_buffers() override { means_.average_buffers(); }
   Costs costs() const override { return gradients_.costs(); }
 

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daso/run/takeover.h"
+#include "daso/run/views/takeover.h"
 
 #include <ATen/ATen.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <tuple>
@@ -20,6 +21,34 @@ auto order_of(const json& one) {
   return std::tuple(one.at("epoch").get<int>(), one.at("batch").get<std::int64_t>());
 }
 
+std::optional<LeftAt> left_in(const json& one) {
+  if (!one.at("left").get<bool>()) return {};
+  return LeftAt{.epoch = one.at("epoch"),
+                .batch = one.at("batch"),
+                .equal = one.at("equal"),
+                .put_off = one.at("put_off")};
+}
+
+// What is for the record: each node's first rank speaks for it.
+void read_places(const World& world, const std::vector<json>& all, Takeover& found) {
+  const Topology& topology = world.topology();
+  std::map<std::int64_t, DecidedView> decided;
+  std::map<std::int64_t, ViewRecord> views;
+  for (int node = 0; node < topology.nodes(); ++node) {
+    const json& one = all[static_cast<std::size_t>(topology.ranks_of(node).front())];
+    found.left.push_back(left_in(one));
+    for (const json& view : one.at("decided")) {
+      decided.emplace(view.at(0), DecidedView{view.at(0), view.at(1), view.at(2)});
+    }
+    if (!one.contains("views")) continue;
+    for (const json& line : one.at("views")) {
+      if (std::optional<ViewRecord> view = view_in_line(line)) views.emplace(view->number, *view);
+    }
+  }
+  for (const auto& [number, view] : decided) found.decided.push_back(view);
+  for (const auto& [number, view] : views) found.views.push_back(view);
+}
+
 }  // namespace
 
 Takeover takeover_in(World& world, const Run& run) {
@@ -30,14 +59,23 @@ Takeover takeover_in(World& world, const Run& run) {
     own["epoch"] = left->place.epoch;
     own["batch"] = left->place.batch;
     own["equal"] = left->equal;
+    own["put_off"] = left->own.contains("strategy.cycle.put_off");
     own["before"] = run.exchanges_before();
     own["rank_ids"] = run.deal().rank_ids;
     own["nodes"] = run.deal().nodes;
+  }
+  if (world.rank() == world.topology().ranks_of(world.node()).front()) {
+    own["decided"] = json::array();
+    for (const DecidedView& one : world.view()->decided) {
+      own["decided"].push_back({one.number, one.first_exchange, one.abandoned});
+    }
+    for (const ViewRecord& view : run.views()) own["views"].push_back(line_of(view));
   }
   std::vector<json> all;
   for (const std::string& text : gather_text(world.everyone(), own.dump(), world.limit())) {
     all.push_back(json::parse(text));
   }
+  read_places(world, all, found);
   const json* furthest = nullptr;
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
     if (!all[rank].at("left").get<bool>()) continue;
@@ -66,6 +104,33 @@ Takeover takeover_in(World& world, const Run& run) {
   found.needy = is_needy(own);
   for (const json& one : all) found.any_needy = found.any_needy || is_needy(one);
   return found;
+}
+
+ViewRecord record_of(const World& world, const Takeover& takeover, const RunPlace& place) {
+  const WorldView& view = *world.view();
+  const Topology& topology = world.topology();
+  ViewRecord record{.number = view.number,
+                    .first_exchange = view.first_exchange,
+                    .nodes = view.node_ids,
+                    .left = takeover.left,
+                    .joined = view.joined,
+                    .epoch = place.epoch,
+                    .batch = place.batch,
+                    .step = place.step};
+  for (int node = 0; node < topology.nodes(); ++node) {
+    std::vector<int>& ids = record.ranks.emplace_back();
+    for (const int rank : topology.ranks_of(node)) {
+      ids.push_back(view.rank_ids.at(static_cast<std::size_t>(rank)));
+    }
+  }
+  if (takeover.any_needy) {
+    record.donor = view.node_ids.at(static_cast<std::size_t>(topology.node_of(takeover.donor)));
+  }
+  return record;
+}
+
+bool has_come_to(const RunPlace& place, const ViewEnd& end) {
+  return std::tuple(place.epoch, place.batch) >= std::tuple(end.epoch, end.batch);
 }
 
 State spread(World& world, int from, const State& own) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "daso/comm/world.h"
+#include "daso/record/membership.h"
 #include "daso/run/run.h"
 
 // How a run goes on in the next view (comm/worlds.h). Nodes that were there before go on where they
@@ -18,10 +19,19 @@ struct Takeover {
   bool any_needy = false;
   std::int64_t exchanges_before = 0;  // the job, see Run
   Deal deal;               // of the epoch under way; empty: it begins here
+  std::vector<std::optional<LeftAt>> left;  // where each node was
+  std::vector<DecidedView> decided;         // by launchers so far
+  std::vector<ViewRecord> views;            // that were entered before, as far as they are known
 };
 
 // All ranks call it together. In a world for good it says that nobody has anything.
 Takeover takeover_in(World& world, const Run& run);
+
+// The view that a course begins in, for the record; its place is this rank's.
+ViewRecord record_of(const World& world, const Takeover& takeover, const RunPlace& place);
+
+// In a replay: this view ends here for this node, or it should have before.
+bool has_come_to(const RunPlace& place, const ViewEnd& end);
 
 // The state that one rank has, on all ranks; what the others pass does not count. It travels as
 // bytes, whatever the types.
