@@ -103,6 +103,13 @@ class Survival(unittest.TestCase):
     def test_strategies_that_average_now_and_then_go_on(self):
         self.assert_comes_back("local", 1)
 
+    def test_nodes_that_do_not_talk_to_each_other_let_one_in_as_well(self):
+        run = self.start("--strategy", "node", nodes=3, epochs=ENDLESS)
+        self.await_training()
+        self.kill(1)
+        await_that(lambda: "3 of 3 nodes (node 1 joined)" in self.text(), "its return")
+        self.assertIsNone(run.poll())
+
     def replay(self, *flags: str) -> subprocess.CompletedProcess:
         shutil.rmtree(self.folder / "again", ignore_errors=True)
         return subprocess.run([DASO, "train", "--replay", str(self.out), "--out",

@@ -34,8 +34,8 @@ class Recorded {
                               .first_exchange = 8,
                               .nodes = {0, 2},
                               .ranks = {{0, 1}, {4, 5}},
-                              .left = {LeftAt{.epoch = 3, .batch = 9},
-                                       LeftAt{.epoch = 3, .batch = 7, .put_off = true}}}},
+                              .left = {LeftAt{.epoch = 3, .batch = 9, .put_off = 8},
+                                       LeftAt{.epoch = 3, .batch = 7, .put_off = 7}}}},
                             {{.number = 2, .first_exchange = 8, .abandoned = {7}}});
     const Membership third(
         folder_.path(), Job::kGoesOn,

@@ -32,7 +32,7 @@ ordered_json json_of(const std::optional<LeftAt>& left) {
   return {{"epoch", left->epoch},
           {"batch", left->batch},
           {"equal", left->equal},
-          {"put_off", left->put_off}};
+          {"put_off", left->put_off ? ordered_json(*left->put_off) : ordered_json()}};
 }
 
 ordered_json json_of(const ViewRecord& view) {
@@ -52,11 +52,10 @@ void read_places(const json& line, ViewRecord& view) {
   if (!line.contains("left")) return;
   line.at("ranks").get_to(view.ranks);
   for (const json& one : line.at("left")) {
-    view.left.push_back(one.is_null() ? std::nullopt
-                                      : std::optional(LeftAt{.epoch = one.at("epoch"),
-                                                             .batch = one.at("batch"),
-                                                             .equal = one.at("equal"),
-                                                             .put_off = one.at("put_off")}));
+    std::optional<LeftAt>& left = view.left.emplace_back();
+    if (one.is_null()) continue;
+    left = {.epoch = one.at("epoch"), .batch = one.at("batch"), .equal = one.at("equal")};
+    if (!one.at("put_off").is_null()) left->put_off = one.at("put_off").get<std::int64_t>();
   }
 }
 

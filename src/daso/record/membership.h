@@ -20,7 +20,7 @@ struct LeftAt {
   int epoch = 0;           // these two: the step that it went on with
   std::int64_t batch = 0;  //
   bool equal = false;      // all nodes were to have the same there
-  bool put_off = false;    // something was due that the view's end had put off
+  std::optional<std::int64_t> put_off;  // the exchange that was due and did not begin any more
   bool operator==(const LeftAt&) const = default;
 };
 

@@ -117,9 +117,10 @@ void Course::end_step() {
   run_.tally().unseen_examples += unseen_per_step(run_, world_);
   run_.move_to({.epoch = info_.epoch, .batch = info_.batch + 1, .step = info_.step + 1});
   view_over_ = view_over_ || strategy_->view_ended();
-  // Alone nothing between nodes fails when the view ends, which a joiner waits for.
-  const bool alone = world_.view() && world_.topology().nodes() == 1;
-  if (alone && !view_over_) view_over_ = world_.views()->ended();
+  // Where nothing passes between nodes nothing fails when the view ends, which a joiner waits for.
+  const bool apart =
+      world_.topology().nodes() == 1 || traits_of(run_.settings().strategy).ties != Reach::kWorld;
+  if (world_.view() && apart && !view_over_) view_over_ = world_.views()->ended();
   keep_to_script();
   buffers_before_.reset();
   const std::optional<Phase> phase = strategy_->status().phase;

@@ -137,7 +137,7 @@ void Course::take_up() {
     gift = run_.state();
     add_section(gift.own, "strategy.", strategy);
   }
-  gift = spread_from(world_, takeover_.donor, gift);
+  gift = give(world_, takeover_, gift);
   if (!takeover_.needy) return;
   adopt(gift);
   equal_ = takeover_.donor_equal;

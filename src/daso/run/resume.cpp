@@ -98,15 +98,18 @@ RunState left_by_first(World& world, const std::optional<RunState>& own) {
         {"nodes",
          at::tensor(std::vector<std::int64_t>(state.nodes.begin(), state.nodes.end()), at::kLong)}};
   }
-  numbers = spread(world, 0, numbers);
+  const auto from_first = [&](const State& part) {
+    return spread(world.everyone(), 0, part, world.limit());
+  };
+  numbers = from_first(numbers);
   state.place.epoch = static_cast<int>(integer_in(numbers, "epoch"));
   state.place.batch = integer_in(numbers, "batch");
   state.batches = integer_in(numbers, "batches");
   const at::Tensor nodes = tensor_in(numbers, "nodes");
   const auto* first = nodes.const_data_ptr<std::int64_t>();
   state.nodes.assign(first, first + nodes.numel());
-  state.common = spread(world, 0, state.common);
-  state.own = spread(world, 0, state.own);
+  state.common = from_first(state.common);
+  state.own = from_first(state.own);
   return state;
 }
 

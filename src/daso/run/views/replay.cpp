@@ -136,7 +136,7 @@ Start Replay::start(std::int64_t exchange) {
   if (!abandoned_.contains(exchange)) return Start::kGoes;
   // Given up by all, whether this node had begun it or came too late.
   const std::optional<LeftAt> own = left_by(node_, *current_);
-  return own && own->put_off ? Start::kEnded : Start::kInVain;
+  return own && own->put_off == exchange ? Start::kEnded : Start::kInVain;
 }
 
 bool Replay::committed(std::int64_t exchange, Seconds /*limit*/) {

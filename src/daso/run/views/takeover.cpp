@@ -23,10 +23,9 @@ auto order_of(const json& one) {
 
 std::optional<LeftAt> left_in(const json& one) {
   if (!one.at("left").get<bool>()) return {};
-  return LeftAt{.epoch = one.at("epoch"),
-                .batch = one.at("batch"),
-                .equal = one.at("equal"),
-                .put_off = one.at("put_off")};
+  LeftAt left{.epoch = one.at("epoch"), .batch = one.at("batch"), .equal = one.at("equal")};
+  if (!one.at("put_off").is_null()) left.put_off = one.at("put_off").get<std::int64_t>();
+  return left;
 }
 
 // What is for the record: each node's first rank speaks for it.
@@ -59,7 +58,11 @@ Takeover takeover_in(World& world, const Run& run) {
     own["epoch"] = left->place.epoch;
     own["batch"] = left->place.batch;
     own["equal"] = left->equal;
-    own["put_off"] = left->own.contains("strategy.cycle.put_off");
+    own["put_off"] = nullptr;
+    if (left->own.contains("strategy.cycle.put_off.exchange")) {
+      own["put_off"] =
+          integer_in(left->own, "strategy.cycle.put_off.exchange") - run.exchanges_before();
+    }
     own["before"] = run.exchanges_before();
     own["rank_ids"] = run.deal().rank_ids;
     own["nodes"] = run.deal().nodes;
@@ -102,7 +105,19 @@ Takeover takeover_in(World& world, const Run& run) {
                              : one.at("epoch") < furthest->at("epoch");
   };
   found.needy = is_needy(own);
-  for (const json& one : all) found.any_needy = found.any_needy || is_needy(one);
+  const Topology& topology = world.topology();
+  for (int node = 0; node < topology.nodes(); ++node) {
+    std::vector<int> needy;
+    for (const int rank : topology.ranks_of(node)) {
+      if (is_needy(all[static_cast<std::size_t>(rank)])) needy.push_back(rank);
+    }
+    found.any_needy = found.any_needy || !needy.empty();
+    const bool whole = needy.size() == topology.ranks_of(node).size();
+    if (whole && node == world.node()) found.needy_home = true;
+    if (whole) needy.resize(1);
+    found.takers.insert(found.takers.end(), needy.begin(), needy.end());
+  }
+  std::ranges::sort(found.takers);
   return found;
 }
 
@@ -133,8 +148,8 @@ bool has_come_to(const RunPlace& place, const ViewEnd& end) {
   return std::tuple(place.epoch, place.batch) >= std::tuple(end.epoch, end.batch);
 }
 
-State spread(World& world, int from, const State& own) {
-  const bool gives = world.rank() == from;
+State spread(Communicator& ranks, int from, const State& own, Seconds limit) {
+  const bool gives = ranks.rank() == from;
   std::string list;  // type, shape, name
   if (gives) {
     for (const auto& [name, tensor] : own) {
@@ -142,7 +157,7 @@ State spread(World& world, int from, const State& own) {
                           fmt::join(tensor.sizes(), " "), name);
     }
   }
-  const std::vector<std::string> lists = gather_text(world.everyone(), list, world.limit());
+  const std::vector<std::string> lists = gather_text(ranks, list, limit);
   std::istringstream lines(lists.at(static_cast<std::size_t>(from)));
   State state;
   int type = 0;
@@ -155,26 +170,45 @@ State spread(World& world, int from, const State& own) {
     at::Tensor tensor = at::empty(sizes, static_cast<at::ScalarType>(type));
     if (gives) tensor.copy_(own.at(name));
     if (tensor.numel() > 0) {
-      world.everyone().broadcast(tensor.flatten().view(at::kChar), from).wait(world.limit());
+      const Seconds longer = limit + time_for(static_cast<std::int64_t>(tensor.nbytes()));
+      ranks.broadcast(tensor.flatten().view(at::kChar), from).wait(longer);
     }
     state[name] = tensor;
   }
   return state;
 }
 
-RunState spread_from(World& world, int donor, const RunState& own) {
+RunState give(World& world, const Takeover& takeover, const RunState& own) {
+  const bool gives = world.rank() == takeover.donor;
   RunState state;
-  const bool gives = world.rank() == donor;
-  State numbers;
+  std::int64_t bytes = 0;
   if (gives) {
     state = own;
-    numbers = {{"epoch", integer(state.place.epoch)}, {"batch", integer(state.place.batch)}};
+    for (const State* part : {&own.common, &own.own}) {
+      for (const auto& [name, tensor] : *part) bytes += static_cast<std::int64_t>(tensor.nbytes());
+    }
   }
-  numbers = spread(world, donor, numbers);
-  state.place.epoch = static_cast<int>(integer_in(numbers, "epoch"));
-  state.place.batch = integer_in(numbers, "batch");
-  state.common = spread(world, donor, state.common);
-  state.own = spread(world, donor, state.own);
+  const at::Tensor numbers =
+      at::tensor({std::int64_t{state.place.epoch}, state.place.batch, bytes});
+  world.everyone().broadcast(numbers, takeover.donor).wait(world.limit());
+  const auto* number = numbers.const_data_ptr<std::int64_t>();
+  state.place = {.epoch = static_cast<int>(number[0]), .batch = number[1]};
+  const auto hand_on = [&](Communicator& ranks, int from) {
+    state.common = spread(ranks, from, state.common, world.limit());
+    state.own = spread(ranks, from, state.own, world.limit());
+  };
+  // It comes once to each node, which hands it on at home.
+  const std::vector<int> home = world.topology().ranks_of(world.node());
+  std::vector<int> among = takeover.takers;
+  among.insert(std::ranges::lower_bound(among, takeover.donor), takeover.donor);
+  if (std::ranges::binary_search(among, world.rank())) {
+    const auto from = std::ranges::lower_bound(among, takeover.donor) - among.begin();
+    hand_on(world.group(among, "gift"), static_cast<int>(from));
+  }
+  const bool first_takes = std::ranges::binary_search(takeover.takers, home.front());
+  if (takeover.needy_home && first_takes && home.size() > 1) hand_on(world.node_group(), 0);
+  // Those who need nothing wait as long as it may take.
+  world.everyone().barrier().wait(world.limit() + time_for(number[2]));
   return state;
 }
 

@@ -17,6 +17,9 @@ struct Takeover {
   bool donor_equal = false;  // what it has is what all have to have, and not its node's alone
   bool needy = false;      // this rank takes what the donor has
   bool any_needy = false;
+  bool needy_home = false;  // all ranks of this node do
+  std::vector<int> takers;  // those who get it from the donor: one of each node that needs it, and
+                            // every other rank that does
   std::int64_t exchanges_before = 0;  // the job, see Run
   Deal deal;               // of the epoch under way; empty: it begins here
   std::vector<std::optional<LeftAt>> left;  // where each node was
@@ -33,10 +36,11 @@ ViewRecord record_of(const World& world, const Takeover& takeover, const RunPlac
 // In a replay: this view ends here for this node, or it should have before.
 bool has_come_to(const RunPlace& place, const ViewEnd& end);
 
-// The state that one rank has, on all ranks; what the others pass does not count. It travels as
-// bytes, whatever the types.
-State spread(World& world, int from, const State& own);
-// What the donor gives, on all ranks; `own` is the donor's.
-RunState spread_from(World& world, int donor, const RunState& own);
+// The state that one rank has, on all of these; what the others pass does not count. It travels as
+// bytes, whatever the types, and may take longer than the limit if it is large.
+State spread(Communicator& ranks, int from, const State& own, Seconds limit);
+// What the donor gives, on the ranks that need it; `own` is the donor's. All ranks call it
+// together, and go on when all have it.
+RunState give(World& world, const Takeover& takeover, const RunState& own);
 
 }  // namespace daso
