@@ -3,6 +3,7 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
+#include "core/evaluation.h"
 #include "core/foreign_model.h"
 #include "core/joined_world.h"
 #include "daso/comm/message_of.h"
@@ -104,6 +105,12 @@ class LoopRun {
       course_->update();
     }
   }
+  // Of the optimizer, in the step that was begun; its mean loss.
+  double evaluated(std::int64_t number, double loss) {
+    return common_loss(course_->averaged_with(), run_->model(),
+                       {.step = course_->step().step, .number = number, .loss = loss},
+                       world_->limit());
+  }
   void clip() {
     const std::optional<double>& norm = run_->settings().clip_norm;
     if (norm && run_->task().optimizer) clip_by_norm(run_->model(), *norm);  // else update() does
@@ -165,7 +172,7 @@ class LoopRun {
 
   static Task task_of(const Held& loop, const nb::dict& facts) {
     Task task{.own_loop = true};
-    task.scales_loss = nb::cast<bool>(facts["scales_loss"]);
+    task.finite_gradients = nb::cast<bool>(facts["finite_gradients"]);
     task.model = nb::cast<std::string>(facts["model"]);
     task.data = nb::cast<std::string>(facts["data"]);
     task.schedule = schedule_of(nb::cast<Epochs>(facts["schedule"]));
@@ -223,6 +230,10 @@ void bind_steps(nb::class_<LoopRun>& one) {
            [](LoopRun& run, const at::Tensor& loss) {
              run.world().without_lock([&] { run.course().average(loss); });
            })
+      .def("evaluated",
+           [](LoopRun& run, std::int64_t number, double loss) {
+             return run.world().without_lock([&] { return run.evaluated(number, loss); });
+           })
       .def("update", act([](LoopRun& run) { run.update(); }))
       .def("end_step", act([](LoopRun& run) { run.course().end_step(); }))
       .def("after_step",
@@ -255,6 +266,7 @@ void bind_facts(nb::class_<LoopRun>& one) {
       .def_prop_ro("step", [](LoopRun& run) { return run.run().place().step; })
       .def_prop_ro("steps_per_epoch", [](LoopRun& run) { return run.course().plan().batches; })
       .def_prop_ro("rate", [](LoopRun& run) { return run.course().step().rate; })
+      .def_prop_ro("exchanged", [](LoopRun& run) { return run.course().exchanged(); })
       .def_prop_ro("epoch_is_done", [](LoopRun& run) { return run.course().epoch_is_done(); })
       .def_prop_ro("over", [](LoopRun& run) { return run.course().over(); })
       .def_prop_ro("finished", [](LoopRun& run) { return run.run().finished(); })

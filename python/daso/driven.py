@@ -23,6 +23,11 @@ class Driven:
 
     def __init__(self, run: Run):
         self.run = run
+        if run._needs_closure:
+            raise _core.ConfigError(
+                f"{type(run.optimizer).__name__} evaluates the loss several times in a step, which "
+                "a trainer of another package cannot do over several ranks: use daso.Run"
+            )
         run._unscales = False  # a trainer's own, as are its optimizer steps
         self._open = False  # an epoch
         self._loss: torch.Tensor | None = None  # of the step, so far

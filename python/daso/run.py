@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import os
 import signal
@@ -15,6 +14,7 @@ from typing import Any
 import torch
 
 from daso import _core
+from daso.evaluations import Evaluations, needs_closure
 from daso.flags import words_of
 from daso.keeping import Keeping
 from daso.moments import OptimizerState
@@ -89,6 +89,7 @@ class Run:
         if isinstance(flags.get("schedule"), (list, tuple)):
             listed = [tuple(one) for one in flags.pop("schedule")]
         self._keeping = Keeping(self, also or {})
+        self._needs_closure = self.optimizer is not None and needs_closure(self.optimizer)
         self._own_rate = self._prepare_optimizer(optimizer, flags, parameters)
         self._core = _core.LoopRun(
             self.world._joined,
@@ -100,11 +101,14 @@ class Run:
                 "model": type(self.model).__name__,
                 "data": data,
                 "optimizer": "" if self.optimizer is None else type(self.optimizer).__name__,
-                "scales_loss": scaler is not None,
+                # LBFGS tries steps that may be too long, and then shorter ones.
+                "finite_gradients": scaler is None and not self._needs_closure,
                 "steps_per_epoch": steps_per_epoch,
                 "schedule": listed,
             },
         )
+        if self._needs_closure:
+            self._check_closures()
         self._bar = Bar(self, progress and self.world.rank == 0)
 
     def _prepare_optimizer(self, optimizer, flags, parameters) -> bool:
@@ -112,12 +116,6 @@ class Run:
         if self.optimizer is None:
             flags["optimizer"] = optimizer
             return False
-        closure = inspect.signature(self.optimizer.step).parameters.get("closure")
-        if closure is not None and closure.default is inspect.Parameter.empty:
-            raise _core.ConfigError(
-                f"{type(self.optimizer).__name__} computes losses by itself, with a closure; a run "
-                "takes optimizers whose step() needs none"
-            )
         names = {}
         for name, parameter in parameters:
             names.setdefault(parameter, name)
@@ -128,7 +126,7 @@ class Run:
                         "the optimizer has a parameter that is none of the model's: make it from "
                         "model.parameters()"
                     )
-        self._state = OptimizerState(self.optimizer, names)
+        self._state = OptimizerState(self.optimizer, names, moments=not self._needs_closure)
         self.optimizer.register_step_post_hook(weakly(self._note_step))
         if any(name == "lr" or name == "base_lr" or name.startswith("lr_") for name in flags):
             self._scales = [group["lr"] for group in self.optimizer.param_groups]
@@ -268,15 +266,53 @@ class Run:
             examples = first.shape[0] * self._core.accumulate * self.world.size
             self._core.count_samples(float(examples))
 
-    def step(self, loss: torch.Tensor) -> None:
+    def step(self, loss: torch.Tensor | Callable[[], torch.Tensor]) -> torch.Tensor | None:
         """Backward, averaging of gradients, optimizer, exchange of parameters: the four calls
-        below in their order. With accumulate=N only every Nth call does more than backward."""
+        below in their order. With accumulate=N only every Nth call does more than backward.
+
+        In place of the loss it takes a function that computes it, for optimizers that evaluate it
+        several times in a step, as torch.optim.LBFGS does:
+
+            run.step(lambda: F.cross_entropy(model(x), y))
+
+        Each time gradients and loss become their mean over the ranks that the strategy ties
+        together in this step. The function may also zero the gradients and call backward(), as
+        PyTorch's closures do. Then this returns the mean loss that the step began with.
+        """
+        if callable(loss):
+            return self._step_by(loss)
         self.backward(loss)
         if self._part < self._core.accumulate:
-            return
+            return None
         self.average()
         self.update()
         self.exchange()
+        return None
+
+    def _step_by(self, closure: Callable[[], torch.Tensor]) -> torch.Tensor:
+        self._check_closures()
+        self.begin_step()
+        evaluate = Evaluations(self._core, self.model, closure)
+        if self.optimizer is None:
+            evaluate()
+            self._core.update()
+        else:
+            self.optimizer.step(evaluate)
+        evaluate.end()
+        self.exchange()
+        return evaluate.first
+
+    def _check_closures(self) -> None:
+        if self._scaler is not None:
+            raise _core.ConfigError(
+                "a GradScaler skips steps, which an optimizer that evaluates the loss by itself "
+                "cannot: leave out the scaler, or give run.step() the loss"
+            )
+        if self._core.accumulate > 1:
+            raise _core.ConfigError(
+                "gradients of several calls cannot accumulate where the optimizer evaluates the "
+                "loss by itself: leave out accumulate, and let the function go over all parts"
+            )
 
     def backward(self, loss: torch.Tensor) -> None:
         """Computes the gradients, which are averaged meanwhile. The first call of a step zeroes
@@ -286,6 +322,7 @@ class Run:
                 f"the loss of a batch is one number, the mean over its examples; this one has "
                 f"{loss.numel()} numbers"
             )
+        self._refuse_needed_closure()
         self.begin_step()
         core = self._core
         core.take_back_gradients()
@@ -301,6 +338,14 @@ class Run:
             self.begin_backward()
         (mean if self._scaler is None else self._scaler.scale(mean)).backward()
 
+    def _refuse_needed_closure(self) -> None:
+        if self._needs_closure:
+            raise _core.ConfigError(
+                f"{type(self.optimizer).__name__} evaluates the loss several times in a step: give "
+                "run.step() a function that returns it, as in "
+                "run.step(lambda: F.cross_entropy(model(x), y))"
+            )
+
     def begin_backward(self) -> None:
         """Before the last backward of a step, where backward() of this run is not called: gradients
         are averaged while they come."""
@@ -312,6 +357,7 @@ class Run:
     def average(self, loss: torch.Tensor | None = None) -> None:
         """Gradients become their mean over the ranks that the strategy ties together in this step.
         The loss is given where backward() of this run was not called."""
+        self._refuse_needed_closure()
         self.begin_step()
         core = self._core
         if loss is not None:
@@ -346,6 +392,8 @@ class Run:
         self._stepped = True
         self._part = 0
         core.end_step()
+        if self._needs_closure and core.exchanged:
+            self._state.forget()
         if core.after_step():
             self._bar.step()
         if core.epoch_is_done:

@@ -214,10 +214,6 @@ class Package(unittest.TestCase):
                 "none of the model's",
             ),
             (
-                "daso.Run(model, torch.optim.LBFGS(model.parameters()), steps_per_epoch=2)",
-                "takes optimizers whose step() needs none",
-            ),
-            (
                 "run = daso.Run(model, 'sgd', steps_per_epoch=3)\n"
                 "for _ in run.epochs():\n"
                 "  for x in run.batches([torch.ones(1, 2)]): run.step(model(x).sum())",

@@ -26,6 +26,7 @@ using nlohmann::json;
 class Idle : public Strategy {
  public:
   explicit Idle(Costs costs = {}) : costs_(costs) {}
+  Reach reach(const StepInfo&) const override { return Reach::kRank; }
   void begin_backward(const StepInfo&) override {}
   void before_step() override {}
   StrategyEvents after_step(const StepInfo&) override { return {}; }

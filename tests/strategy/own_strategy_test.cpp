@@ -20,6 +20,7 @@ class Periodic final : public Strategy {
         leaders_(setup.world, ExchangeKind::kSharded, "periodic"),
         agreement_(setup.world, setup.model, setup.optimizer, leaders_) {}
 
+  Reach reach(const StepInfo&) const override { return Reach::kNode; }
   void begin_backward(const StepInfo& info) override { gradients_.begin(Reach::kNode, info.step); }
   void before_step() override { gradients_.finish(); }
   StrategyEvents after_step(const StepInfo& info) override {

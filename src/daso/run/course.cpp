@@ -13,6 +13,7 @@
 #include "daso/comm/views.h"
 #include "daso/optim/ema.h"
 #include "daso/optim/gradients.h"
+#include "daso/strategy/parts.h"
 #include "daso/tensor/flat_values.h"
 #include "daso/tensor/safetensors.h"
 
@@ -72,6 +73,8 @@ void Course::set_rate(double rate, std::optional<double> next_rate) {
   if (info_.next_rate) info_.next_rate = next_rate;
 }
 
+Communicator& Course::averaged_with() { return ranks_within(world_, strategy_->reach(info_)); }
+
 void Course::begin_backward() { strategy_->begin_backward(info_); }
 
 void Course::average(const at::Tensor& loss) {
@@ -80,7 +83,7 @@ void Course::average(const at::Tensor& loss) {
   strategy_->before_step();
   const at::Tensor& gradients = run_.model().gradients();
   // On the CPU they were looked at before they were averaged, and fp16 skips such steps.
-  if (gradients.is_cpu() || run_.scaler()) return;
+  if (gradients.is_cpu() || run_.scaler() || !run_.task().finite_gradients) return;
   const at::Tensor overflow = clear_flag(gradients);
   check_finite_into(gradients, overflow);
   loss_watch_.add_gradients(overflow);
@@ -103,9 +106,11 @@ bool Course::update() {
 }
 
 void Course::end_step() {
+  exchanged_ = false;
   try {
     const StrategyEvents done = strategy_->after_step(info_);
     run_.tally().add(done);
+    exchanged_ = change_parameters(done);
     note(done);
   } catch (const PeerError&) {
     if (!world_.view()) throw;

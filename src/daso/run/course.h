@@ -87,6 +87,8 @@ class Course {
 
   StepInfo begin_step();
   const StepInfo& step() const { return info_; }  // the one that was begun last
+  // The ranks whose gradients are averaged in it.
+  Communicator& averaged_with();
   // The learning rate of the step that was begun, where it is not the plan's; and of the next one,
   // as far as that is known. Equal on all ranks.
   void set_rate(double rate, std::optional<double> next_rate);
@@ -99,6 +101,9 @@ class Course {
   // False: the step is skipped, since gradients were not finite (fp16).
   bool update();
   void end_step();
+  // By end_step(), or on the way into a view: parameters are no longer what the optimizer made of
+  // them, since what other nodes had was merged or became part of a mean.
+  bool exchanged() const { return exchanged_; }
   // Instead of steps, where only the end of the epoch is left to do.
   void go_on_at_end();
   // Tells of the step and does what else is due after it. False: the epoch has no step left, or a
@@ -171,6 +176,7 @@ class Course {
   bool stopping_ = false;
   bool view_over_ = false;
   StrategyEvents untold_;
+  bool exchanged_ = false;
   bool equal_ = true;          // all nodes were, after the last step
   at::Tensor buffers_before_;  // the step that was begun and is not done; in a world for a view
   Clock::time_point last_checkpoint_ = Clock::now();

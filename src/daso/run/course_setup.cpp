@@ -10,22 +10,10 @@
 #include "daso/run/initial_model.h"
 #include "daso/run/resume.h"
 #include "daso/run/settings_table.h"
+#include "daso/strategy/parts.h"
 
 namespace daso {
 namespace {
-
-// The ranks that train one model together: they are evaluated together.
-Communicator& team_of(World& world, const std::string& strategy) {
-  switch (traits_of(strategy).ties) {
-    case Reach::kRank:
-      return world.group({world.rank()}, fmt::format("rank {}", world.rank()));
-    case Reach::kNode:
-      return world.node_group();
-    case Reach::kWorld:
-      break;
-  }
-  return world.everyone();
-}
 
 // Before anything of it is touched.
 Run& require_free(Run& run) {
@@ -50,7 +38,7 @@ StrategyOptions options_of(const Run& run, const RunPlan& plan, int nodes, bool 
   StrategyOptions options = strategy_options(run.settings(), plan, nodes);
   options.spread = begins;
   const Task& task = run.task();
-  if (task.scales_loss) options.finite_gradients = false;
+  if (!task.finite_gradients) options.finite_gradients = false;
   if (!task.schedule.empty()) {
     require(std::ssize(task.schedule) == plan.epochs,
             "a listed schedule names every epoch: {} for this run, got {}", plan.epochs,
@@ -70,7 +58,7 @@ Course::Course(World& world, Run& run, std::int64_t batches)
       takeover_(takeover_in(world, run)),
       strategy_(make_strategy(world, run.model(), run.optimizer(),
                               options_of(run, plan_, nodes_of(world, run), !takeover_.any))),
-      team_(team_of(world, run.settings().strategy)),
+      team_(ranks_within(world, traits_of(run.settings().strategy).ties)),
       control_(world),
       checkpoints_(world, run.settings().out / "checkpoints", run.settings().keep),
       record_(world, run, *strategy_),  // its trace begins before an exchange is taken up
@@ -114,6 +102,7 @@ void Course::enter_view() {
   if (!takeover_.any) return;
   const StrategyEvents done = strategy_->enter_view(before + world_.view()->first_exchange);
   run_.tally().add(done);
+  exchanged_ = exchanged_ || change_parameters(done);
   note(strategy_->take_undone());
   note(done);
   view_over_ = strategy_->view_ended();
@@ -146,6 +135,7 @@ void Course::take_up() {
   if (equal_ || anchor == gift.own.end()) return;
   const at::NoGradGuard no_grad;
   run_.model().parameters().copy_(anchor->second.flatten());
+  exchanged_ = true;
 }
 
 void Course::adopt(const RunState& state) {

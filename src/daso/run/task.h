@@ -93,7 +93,9 @@ struct Task {
   // Instead of examples and a loss: batches and gradients come from a loop of one's own, which
   // takes its steps with a Course (course.h) and not with a Session.
   bool own_loop = false;
-  bool scales_loss = false;  // that loop does, so that gradients need not be finite
+  // That loop's gradients have to be: not where it scales the loss, or tries steps that may be too
+  // long.
+  bool finite_gradients = true;
   // What that loop must keep to go on later, for checkpoints; may be empty.
   std::function<State()> state;
   std::function<void(const State& state)> load_state;

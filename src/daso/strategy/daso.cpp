@@ -24,10 +24,14 @@ class Daso final : public Strategy {
     exchange_.emplace(setup.world, setup.model, leaders_, options, make_outer_rule(options.merge));
   }
 
+  Reach reach(const StepInfo& info) const override { return pacing_.reach(info); }
+
   void begin_backward(const StepInfo& info) override {
     const Reach reach = pacing_.reach(info);
-    // Before the first step of a cycling epoch all ranks are equal.
-    if (exchange_ && info.batch == 0 && reach == Reach::kNode) exchange_->set_anchor();
+    // Before the first step of a cycling epoch all ranks are equal, and not in its middle.
+    const bool begins = info.batch == 0 && !in_step_;
+    if (exchange_ && begins && reach == Reach::kNode) exchange_->set_anchor();
+    in_step_ = true;
     gradients_.begin(reach, info.step);
   }
 
@@ -37,6 +41,7 @@ class Daso final : public Strategy {
   }
 
   StrategyEvents after_step(const StepInfo& info) override {
+    in_step_ = false;
     if (exchange_) exchange_->check();
     Plan plan = pacing_.after_step(info);
     if (plan.merge && !exchange_->merge(plan.merge->staleness)) {
@@ -129,6 +134,7 @@ class Daso final : public Strategy {
 
   Views* const views_;  // null in a world for good
   bool view_ended_ = false;
+  bool in_step_ = false;
   GradientSync gradients_;
   EpochMeans means_;
   Pacing pacing_;

@@ -16,9 +16,9 @@ class Local final : public Strategy {
         leaders_(setup.world, setup.options.exchange.kind, "exchange"),
         agreement_(setup.world, setup.model, setup.optimizer, leaders_) {}
 
-  void begin_backward(const StepInfo& info) override {
-    gradients_.begin(pacing_.reach(info), info.step);
-  }
+  Reach reach(const StepInfo& info) const override { return pacing_.reach(info); }
+
+  void begin_backward(const StepInfo& info) override { gradients_.begin(reach(info), info.step); }
 
   void before_step() override {
     gradients_.finish();

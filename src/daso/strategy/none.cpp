@@ -9,6 +9,7 @@ class None final : public Strategy {
  public:
   explicit None(const StrategySetup& setup) : model_(setup.model) {}
 
+  Reach reach(const StepInfo&) const override { return Reach::kRank; }
   void begin_backward(const StepInfo&) override {}
   void before_step() override { model_.check(); }
   StrategyEvents after_step(const StepInfo&) override { return {}; }

@@ -66,6 +66,18 @@ CycleState cycle_in(const State& state) {
 
 }  // namespace
 
+Communicator& ranks_within(World& world, Reach reach) {
+  switch (reach) {
+    case Reach::kRank:
+      return world.group({world.rank()}, fmt::format("rank {}", world.rank()));
+    case Reach::kNode:
+      return world.node_group();
+    case Reach::kWorld:
+      break;
+  }
+  return world.everyone();
+}
+
 GradientSyncOptions gradients_up_to(Reach farthest, const StrategyOptions& options) {
   return {.farthest = farthest,
           .bucket_elements = options.bucket_elements,
@@ -75,7 +87,7 @@ GradientSyncOptions gradients_up_to(Reach farthest, const StrategyOptions& optio
 EpochMeans::EpochMeans(World& world, FlatModel& model, Reach reach)
     : world_(world),
       model_(model),
-      ranks_(reach == Reach::kWorld ? world.everyone() : world.node_group()),
+      ranks_(ranks_within(world, reach)),
       buffers_mean_(ranks_, equal_shares(ranks_.size())) {}
 
 double EpochMeans::mean_loss(int epoch, double loss) {

@@ -13,6 +13,9 @@
 // Parts of strategies that are not in exchange/: what several strategies do in the same way.
 namespace daso {
 
+// This rank, those of its node, or all.
+Communicator& ranks_within(World& world, Reach reach);
+
 // For a GradientSync that averages up to `farthest`.
 GradientSyncOptions gradients_up_to(Reach farthest, const StrategyOptions& options);
 

@@ -3,6 +3,7 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <cstdio>
 
 #include "daso/base/error.h"
@@ -58,6 +59,13 @@ void warn(const World& world, const Optimizer& optimizer, const StrategyOptions&
 }
 
 }  // namespace
+
+bool change_parameters(const StrategyEvents& events) {
+  using Kind = StrategyEvent::Kind;
+  return std::ranges::any_of(events, [](const StrategyEvent& event) {
+    return event.kind == Kind::kMerge || event.kind == Kind::kAverage || event.kind == Kind::kAgree;
+  });
+}
 
 std::vector<std::string> strategy_names() {
   std::vector<std::string> names;

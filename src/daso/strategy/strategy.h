@@ -82,6 +82,9 @@ struct StrategyEvent {
 };
 using StrategyEvents = std::vector<StrategyEvent>;
 
+// One of them has changed parameters by what other nodes had.
+bool change_parameters(const StrategyEvents& events);
+
 // Where a strategy stands after its last step, for people to see.
 struct StrategyStatus {
   std::optional<Phase> phase;      // none: it has none
@@ -103,12 +106,16 @@ struct StrategyStatus {
 //   optimizer.step(info.rate);
 //   strategy.after_step(info);      // merge what is due, then start what is due
 //
+// An optimizer that evaluates the loss several times in a step has the first four lines each time.
+//
 // All ranks take the same steps where the traits say lockstep. Everything that blocks throws
 // PeerError at the world's limit.
 class Strategy {
  public:
   virtual ~Strategy() = default;
 
+  // The ranks whose gradients are averaged in this step.
+  virtual Reach reach(const StepInfo& info) const = 0;
   virtual void begin_backward(const StepInfo& info) = 0;
   // Throws Error if a gradient of this rank is not finite, naming its tensor, unless the options
   // allow it, or if a gradient is no longer part of the flat tensor.

@@ -14,6 +14,7 @@ class Synchronous final : public Strategy {
         gradients_(setup.world, setup.model, gradients_up_to(reach, setup.options)),
         means_(setup.world, setup.model, reach) {}
 
+  Reach reach(const StepInfo&) const override { return reach_; }
   void begin_backward(const StepInfo& info) override { gradients_.begin(reach_, info.step); }
   void before_step() override { gradients_.finish(); }
   StrategyEvents after_step(const StepInfo& info) override {
