@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What people see of a run whose nodes come and go.
+#include <ATen/ATen.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -110,6 +111,27 @@ TEST_F(ViewsOutput, IsInTheFiles) {
   EXPECT_EQ(json::parse(records.front()).at("nodes"), 2);
   EXPECT_EQ(json::parse(records[records.size() - 2]).at("nodes"), 1);
   EXPECT_THAT(bytes_of(file("membership.jsonl")), HasSubstr(R"("outcome":"committed","view":3})"));
+}
+
+// The step is computed again in the next view.
+TEST(StepThatIsBrokenOff, LeavesNoTraceInBuffers) {
+  const ScratchFolder folder;
+  Settings settings = small_run(folder.path() / "run");
+  settings.model = "resnet20";
+  const auto decisions = std::make_shared<ScriptedView>(ScriptedView::Script{.nodes = 1});
+  run_ranks(in_view({"a"}, kIds, decisions), [&](World& world) {
+    daso::Run run(settings);
+    Course course(world, run, /*batches=*/4);
+    const State before = run.state().own;
+    course.begin_turn({});
+    course.begin_step();
+    for (const auto& [name, buffer] : run.model().named_buffers()) buffer.add_(1);  // forward
+    course.leave();
+    EXPECT_TRUE(before.contains("model.bn1.num_batches_tracked"));
+    for (const auto& [name, tensor] : before) {
+      EXPECT_TRUE(at::equal(tensor, run.left()->own.at(name))) << name;
+    }
+  });
 }
 
 }  // namespace

@@ -55,7 +55,13 @@ StepInfo Course::begin_step() {
   device_span_.emplace(world_.timeline(), *lane_, DeviceSpan::Of::kCaller, "compute a step",
                        info_.step);
   // A step that a lost node breaks off is computed again, and forward has changed these.
-  if (world_.view()) buffers_before_ = run_.model().buffers().clone();
+  before_.clear();
+  if (!world_.view()) return info_;
+  const auto keep = [this](const at::Tensor& tensor) { before_.emplace_back(tensor, tensor.clone()); };
+  keep(run_.model().buffers());
+  for (const at::Tensor& other : run_.model().others()) {
+    if (!other.is_floating_point()) keep(other);  // BatchNorm counts its batches
+  }
   return info_;
 }
 
@@ -127,7 +133,7 @@ void Course::end_step() {
       world_.topology().nodes() == 1 || traits_of(run_.settings().strategy).ties != Reach::kWorld;
   if (world_.view() && apart && !view_over_) view_over_ = world_.views()->ended();
   keep_to_script();
-  buffers_before_.reset();
+  before_.clear();
   const std::optional<Phase> phase = strategy_->status().phase;
   equal_ = !phase || is_blocking(*phase);
 }
@@ -307,7 +313,7 @@ void Course::leave() {
   } catch (const PeerError&) {
     if (!world_.view()) throw;  // a checkpoint that a lost node has part in is none
   }
-  if (buffers_before_.defined()) run_.model().buffers().copy_(buffers_before_);
+  for (const auto& [tensor, before] : before_) tensor.copy_(before);
   RunState left = state();
   note(strategy_->take_undone());
   const bool agreed = left.place.batch == 0 || (left.place.batch == plan_.batches &&

@@ -5,6 +5,8 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "daso/base/disk.h"
 #include "daso/base/timeline.h"
@@ -178,7 +180,9 @@ class Course {
   StrategyEvents untold_;
   bool exchanged_ = false;
   bool equal_ = true;          // all nodes were, after the last step
-  at::Tensor buffers_before_;  // the step that was begun and is not done; in a world for a view
+  // Buffers, and what they were before the step that was begun and is not done; in a world for a
+  // view.
+  std::vector<std::pair<at::Tensor, at::Tensor>> before_;
   Clock::time_point last_checkpoint_ = Clock::now();
 };
 
