@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <future>
 
 #include "run_ranks.h"
 
@@ -76,6 +77,29 @@ TEST(Control, StopsWithinTwoStepsOrTenSeconds) {
   EXPECT_EQ(longest_stop(2) + 1, 4);
   EXPECT_EQ(longest_stop(3.5) + 1, 2);
   EXPECT_EQ(longest_stop(60) + 1, 2);
+}
+
+// Nodes enter a view where they were. Here the one ahead waits, in its first step there, for an
+// exchange that the other begins some steps later.
+TEST(Control, ARankThatIsBehindDoesNotWaitForOneThatWaitsForIt) {
+  constexpr std::int64_t kFurthest = 5;
+  std::promise<void> has_caught_up;
+  run_ranks({.ranks = 2, .nodes = {"a", "b"}, .limit = Seconds(5)}, [&](World& world) {
+    Control control(world, kFurthest);
+    const bool behind = world.rank() == 0;
+    Steps granted;
+    for (std::int64_t step = behind ? 0 : kFurthest; step < 20; ++step) {
+      if (step == kFurthest && behind) has_caught_up.set_value();
+      if (step == kFurthest && !behind) {
+        ASSERT_EQ(has_caught_up.get_future().wait_for(world.limit()), std::future_status::ready);
+      }
+      const Request own = behind && granted.empty() ? Request::kCheckpoint : Request::kNothing;
+      if (control.after_step(step, own, kQuick).request == Request::kCheckpoint) {
+        granted.push_back(step);
+      }
+    }
+    EXPECT_EQ(granted, Steps{kFurthest + 1});
+  });
 }
 
 }  // namespace

@@ -8,12 +8,14 @@
 
 namespace daso {
 
-Control::Control(World& world)
+Control::Control(World& world, std::int64_t first)
     : views_(world.views()),
+      first_(first),
       times_(world, "control"),
       broken_(world.view() && world.view()->replayed) {}
 
 Agreed Control::after_step(std::int64_t step, Request own, StepSeconds seconds) {
+  if (step < first_) return {};
   times_.add(step, seconds);
   if (broken_ || !times_.due(step)) return {};
   if (views_ == nullptr) return agree(step, own);

@@ -30,8 +30,10 @@ struct Agreed {
 // whichever is longer (StepTimes::kHeardWithin).
 class Control {
  public:
-  // The world is borrowed. All ranks make theirs together.
-  explicit Control(World& world);
+  // The world is borrowed. All ranks make theirs together, and wish from step `first` on: one that
+  // none of them has passed. A rank that is behind may take steps before it, as in a view that
+  // nodes enter where they were: it would wait there for one that waits for its next exchange.
+  explicit Control(World& world, std::int64_t first = 0);
 
   // To be called after every step, with what this rank wishes and the seconds since the last call.
   // What it returns is the same on all ranks. A rank may wish until its wish is
@@ -42,6 +44,7 @@ class Control {
   Agreed agree(std::int64_t step, Request own);
 
   Views* const views_;
+  const std::int64_t first_;
   StepTimes times_;
   bool broken_;  // nodes of this view are lost, or in a replay at steps of their own
 };

@@ -59,7 +59,7 @@ Course::Course(World& world, Run& run, std::int64_t batches)
       strategy_(make_strategy(world, run.model(), run.optimizer(),
                               options_of(run, plan_, nodes_of(world, run), !takeover_.any))),
       team_(ranks_within(world, traits_of(run.settings().strategy).ties)),
-      control_(world),
+      control_(world, takeover_.furthest.epoch * plan_.batches + takeover_.furthest.batch),
       checkpoints_(world, run.settings().out / "checkpoints", run.settings().keep),
       record_(world, run, *strategy_),  // its trace begins before an exchange is taken up
       lane_(open_lane(run.device())),

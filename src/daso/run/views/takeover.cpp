@@ -93,6 +93,7 @@ Takeover takeover_in(World& world, const Run& run) {
     return found;
   }
   found.any = true;
+  found.furthest = {.epoch = furthest->at("epoch"), .batch = furthest->at("batch")};
   found.donor_equal = furthest->at("equal").get<bool>();
   found.exchanges_before = furthest->at("before").get<std::int64_t>();
   if (furthest->at("batch").get<std::int64_t>() > 0) {

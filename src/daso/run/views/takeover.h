@@ -14,6 +14,7 @@ struct Takeover {
   bool any = false;        // somebody has the run: it does not begin here
   bool lost = false;       // the run has begun, but all who had it are gone
   int donor = 0;           // the first of those that are furthest
+  RunPlace furthest;       // where that is: nobody has passed it
   bool donor_equal = false;  // what it has is what all have to have, and not its node's alone
   bool needy = false;      // this rank takes what the donor has
   bool any_needy = false;
