@@ -71,12 +71,21 @@ TEST(Frame, ComesBackAsItWas) {
   EXPECT_EQ(back->length, header.length);
 }
 
-TEST(Frame, IsRefusedWithAnyBitTurned) {
+TEST(Frame, ComesBackWithAnyBitTurnedInOneOfItsCopies) {
+  constexpr std::size_t kCopy = kHeaderBytes / 2;
+  const Tag tag{.group = 7, .number = 9};
   std::array<std::byte, kHeaderBytes> bytes{};
-  encode({.kind = Header::Kind::kLetter, .tag = {.group = 7, .number = 9}, .length = 100}, bytes);
+  encode({.kind = Header::Kind::kLetter, .tag = tag, .length = 100, .received = 3}, bytes);
   for (std::size_t bit = 0; bit < 8 * bytes.size(); ++bit) {
+    const auto mask = static_cast<std::byte>(1 << (bit % 8));
     auto damaged = bytes;
-    damaged[bit / 8] ^= static_cast<std::byte>(1 << (bit % 8));
+    damaged[bit / 8] ^= mask;
+    const auto back = decode(damaged);
+    ASSERT_TRUE(back.has_value()) << bit;
+    EXPECT_EQ(back->tag, tag);
+    EXPECT_EQ(back->length, 100u);
+    EXPECT_EQ(back->received, 3u);
+    damaged[(bit / 8 + kCopy) % kHeaderBytes] ^= mask;
     EXPECT_FALSE(decode(damaged).has_value()) << bit;
   }
 }
@@ -102,9 +111,9 @@ TEST(FrameReader, GivesWholeLettersHoweverTheyCome) {
   }
 }
 
-TEST(FrameReader, RefusesAnyBitTurnedAndWhatIsTooLong) {
+TEST(FrameReader, RefusesAnyBitOfALetterTurnedAndWhatIsTooLong) {
   const std::vector<std::byte> frame = framed_letter({.group = 1}, bytes_of("text"));
-  for (std::size_t bit = 0; bit < 8 * frame.size(); ++bit) {
+  for (std::size_t bit = 8 * kHeaderBytes; bit < 8 * frame.size(); ++bit) {
     auto damaged = frame;
     damaged[bit / 8] ^= static_cast<std::byte>(1 << (bit % 8));
     FrameReader reader;

@@ -8,8 +8,8 @@
 #include "daso/comm/socket_address.h"
 #include "daso/comm/tcp/handshake.h"
 #include "daso/launch/tcp/greeting.h"
-#include "launch/relay.h"
 #include "launch/switchboards.h"
+#include "relay.h"
 
 namespace daso::test {
 namespace {

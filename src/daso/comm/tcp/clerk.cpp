@@ -59,6 +59,10 @@ std::string Mailbox::Clerk::name_of(int rank) const {
   return fmt::format("rank {} at {}", rank, peers_.at(rank).address.text());
 }
 
+std::string Mailbox::Clerk::problem_with(int rank, const std::exception& error) const {
+  return fmt::format("{} to rank {}: {}", name_of(rank), options_.rank, error.what());
+}
+
 void Mailbox::Clerk::refuse(Request& request, const std::string& reason) {
   if (auto* post = std::get_if<Post>(&request)) post->letter.done(error(reason));
   if (auto* expect = std::get_if<Expect>(&request)) expect->done(error(reason));
@@ -114,7 +118,7 @@ void Mailbox::Clerk::take(Expect& request) {
   try {
     there = peer.box.expect(request.tag, request.into, request.done);
   } catch (const PeerError& problem) {
-    request.done(error(fmt::format("{}: {}", name_of(request.peer), problem.what())));
+    request.done(error(problem_with(request.peer, problem)));
     return;
   }
   if (there) {
@@ -241,33 +245,44 @@ void Mailbox::Clerk::welcome(Caller& caller) {
 
 void Mailbox::Clerk::serve(int rank, std::uint32_t events) {
   Peer& peer = peers_.at(rank);
+  if ((events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0 && !read(rank, peer)) return;
+  flush(rank, peer);
+}
+
+// False: there is no connection any more.
+bool Mailbox::Clerk::read(int rank, Peer& peer) {
+  Incoming::Arrived arrived;
+  std::string problem;
   try {
-    if ((events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0) {
-      Connection::Arrived arrived = peer.connection->read(peer.box);
-      peer.goodbye = peer.goodbye || arrived.goodbye;
-      call_all(std::move(arrived.done));
-      if (arrived.closed) {
-        return lose(peer, fmt::format("{} {}", name_of(rank),
-                                      peer.goodbye ? "has left" : "closed the connection"));
-      }
-    }
-    flush(rank, peer);
-  } catch (const std::exception& problem) {
-    lose(peer, fmt::format("{}: {}", name_of(rank), problem.what()));
+    peer.connection->read(peer.box, arrived);
+  } catch (const std::exception& error) {
+    problem = problem_with(rank, error);
   }
+  peer.goodbye = peer.goodbye || arrived.goodbye;
+  call_all(std::move(arrived.done));
+  if (problem.empty() && arrived.closed) {
+    problem = name_of(rank) + (peer.goodbye ? " has left" : " closed the connection");
+  }
+  if (!problem.empty()) lose(peer, problem);
+  return problem.empty();
 }
 
 void Mailbox::Clerk::flush(int rank, Peer& peer) {
+  std::vector<Done> done;
+  std::string problem;
   try {
     if (peer.connection->has_outgoing()) {
       peer.last_sent = Clock::now();
-      call_all(peer.connection->write());
-      if (leaving_ && !peer.connection->has_outgoing()) peer.connection->half_close();
+      peer.connection->write(done);
     }
-    watch(peer);
-  } catch (const std::exception& problem) {
-    lose(peer, fmt::format("{}: {}", name_of(rank), problem.what()));
+  } catch (const std::exception& error) {
+    problem = problem_with(rank, error);
   }
+  call_all(std::move(done));
+  if (!problem.empty()) return lose(peer, problem);
+  // Until then the other end may want something again.
+  if (leaving_ && peer.connection->is_through()) peer.connection->half_close();
+  watch(peer);
 }
 
 // What the poller is to tell of it.

@@ -48,6 +48,7 @@ class Mailbox::Clerk {
   void welcome(Caller& caller);
 
   void serve(int rank, std::uint32_t events);
+  bool read(int rank, Peer& peer);
   void flush(int rank, Peer& peer);
   void watch(Peer& peer);
   void lose(Peer& peer, const std::string& reason);
@@ -56,6 +57,7 @@ class Mailbox::Clerk {
   void look_after(int rank, Peer& peer, Clock::time_point now, bool slept);
   bool has_left() const;  // nothing is left to do before the end
   std::string name_of(int rank) const;
+  std::string problem_with(int rank, const std::exception& error) const;
   static std::exception_ptr error(const std::string& text);
 
   const MailboxOptions options_;

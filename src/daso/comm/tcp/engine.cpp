@@ -45,7 +45,10 @@ void begin(Engine& engine, const Tag& tag, Round round) {
   for (const Round::Receive& one : round.receives) {
     engine.mailbox.expect(one.from, tag, one.into, end);
   }
-  for (const Round::Send& one : round.sends) engine.mailbox.post(one.to, tag, one.bytes, end);
+  for (const Round::Send& one : round.sends) {
+    engine.mailbox.post(one.to,
+                        {.tag = tag, .bytes = one.bytes, .done = end, .stays = round.stays});
+  }
   count->end_letter(nullptr);
 }
 

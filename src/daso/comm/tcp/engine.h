@@ -31,6 +31,7 @@ struct Round {
     std::span<std::byte> into;
   };
   std::vector<Send> sends;
+  std::shared_ptr<const void> stays = nullptr;  // as Letter has it
   std::vector<Receive> receives;
   // On the adder's thread; may begin another round. Without it `done` is called at once. It and
   // `done` hold the memory of the letters.

@@ -17,12 +17,18 @@ struct Written {
   std::uint32_t number;
   std::uint32_t checksum;  // of the header, taken with 0 in this place
   std::uint64_t length;
+  std::uint64_t received;
 };
-static_assert(sizeof(Written) == kHeaderBytes);
+static_assert(2 * sizeof(Written) == kHeaderBytes);
 
 std::uint32_t checksum_of(Written wire) {
   wire.checksum = 0;
   return crc32c(0, std::as_bytes(std::span(&wire, 1)));
+}
+
+bool is_whole(const Written& wire) {
+  const bool known = wire.kind <= static_cast<std::uint32_t>(Header::Kind::kGoodbye);
+  return known && wire.checksum == checksum_of(wire);
 }
 
 }  // namespace
@@ -32,19 +38,22 @@ void encode(const Header& header, std::span<std::byte, kHeaderBytes> bytes) {
                .group = header.tag.group,
                .number = header.tag.number,
                .checksum = 0,
-               .length = header.length};
+               .length = header.length,
+               .received = header.received};
   wire.checksum = checksum_of(wire);
   std::memcpy(bytes.data(), &wire, sizeof wire);
+  std::memcpy(bytes.data() + sizeof wire, &wire, sizeof wire);
 }
 
 std::optional<Header> decode(std::span<const std::byte, kHeaderBytes> bytes) {
   Written wire{};
   std::memcpy(&wire, bytes.data(), sizeof wire);
-  const bool known = wire.kind <= static_cast<std::uint32_t>(Header::Kind::kGoodbye);
-  if (!known || wire.checksum != checksum_of(wire)) return std::nullopt;
+  if (!is_whole(wire)) std::memcpy(&wire, bytes.data() + sizeof wire, sizeof wire);
+  if (!is_whole(wire)) return std::nullopt;
   return Header{.kind = static_cast<Header::Kind>(wire.kind),
                 .tag = {.group = wire.group, .number = wire.number},
-                .length = wire.length};
+                .length = wire.length,
+                .received = wire.received};
 }
 
 std::vector<std::byte> framed_letter(const Tag& tag, std::span<const std::byte> bytes) {
@@ -74,7 +83,7 @@ std::optional<FrameReader::Frame> FrameReader::next(std::size_t most_letter_byte
   if (rest.size() < kHeaderBytes) return std::nullopt;
   const std::optional<Header> header = decode(rest.first<kHeaderBytes>());
   if (!header) throw PeerError("what it sent was damaged on the way (no header of ours)");
-  const bool is_letter = header->kind == Header::Kind::kLetter;
+  const bool is_letter = header->is_letter();
   if (is_letter && header->length > most_letter_bytes) {
     throw PeerError(fmt::format("it sent {} bytes where {} at most are allowed", header->length,
                                 most_letter_bytes));

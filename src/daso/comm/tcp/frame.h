@@ -22,19 +22,28 @@ struct Tag {
 struct Header {
   enum class Kind : std::uint32_t {
     kLetter,
-    kBeat,     // nothing to say, but alive
-    kGoodbye,  // the last frame of one who leaves in good order
+    kRegistered,  // a letter whose sender waits for a receipt
+    kAgain,       // a letter that was damaged on its way here before
+    kBeat,        // nothing to say, but alive
+    kReceipt,     // nothing to say but which letters are here, as all frames do
+    kDamaged,     // the letter of this tag was damaged on the way, and is to be sent again
+    kGoodbye,     // all letters of one who leaves in good order have been sent
   };
   Kind kind = Kind::kLetter;
   Tag tag;
-  std::uint64_t length = 0;  // of the letter, in bytes
+  std::uint64_t length = 0;    // of the letter, in bytes
+  std::uint64_t received = 0;  // letters of the other end that its sender has, without a gap
+
+  bool is_letter() const { return kind <= Kind::kAgain; }
 };
 
-inline constexpr std::size_t kHeaderBytes = 24;
+inline constexpr std::size_t kHeaderBytes = 64;
 inline constexpr std::size_t kChecksumBytes = 4;
 
+// Twice, each with a checksum of its own: nobody could ask again for a header that was damaged on
+// the way, since where the next one begins stands in it.
 void encode(const Header& header, std::span<std::byte, kHeaderBytes> bytes);
-// None for what no sender of ours has written: the header has a checksum of its own.
+// None for what no sender of ours has written, or where both copies are damaged.
 std::optional<Header> decode(std::span<const std::byte, kHeaderBytes> bytes);
 
 // --- letters that are short enough to be held as a whole ---

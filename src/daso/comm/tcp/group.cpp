@@ -168,6 +168,9 @@ class Group final : public c10d::Backend {
       round.sends.push_back({world_rank(peer), sent.at(number)});
       round.receives.push_back({world_rank(peer), received.at(number)});
     }
+    // Who sends the parts of something to their owners gets answers that are made of them, and has
+    // no use for that memory before (owner_reduce.h).
+    round.stays = std::make_shared<const at::Tensor>(input);
     round.done = [work, input](const std::exception_ptr& error) { work.end_part(error); };
     begin(*engine_, next_tag(), std::move(round));
     return work.work;

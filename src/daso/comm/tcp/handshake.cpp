@@ -32,7 +32,7 @@ struct Reply {
 static_assert(sizeof(Reply) == 64);
 
 constexpr std::array<char, 8> kMagic = {'D', 'A', 'S', 'O', 'M', 'A', 'I', 'L'};
-constexpr std::uint32_t kProtocol = 1;
+constexpr std::uint32_t kProtocol = 2;
 constexpr const char* kDialler = "dialler";
 constexpr const char* kAcceptor = "acceptor";
 

@@ -5,6 +5,7 @@
 #include <exception>
 #include <functional>
 #include <map>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -12,15 +13,19 @@
 
 namespace daso::tcp {
 
-// Called once, on the mailbox's thread, when a letter has been sent or has arrived, or never will
-// (the error). It holds whatever the letter's bytes belong to.
+// Called once, on the mailbox's thread, when a letter's bytes are no longer needed or have arrived,
+// or never will (the error). It holds whatever they belong to.
 using Done = std::function<void(const std::exception_ptr& error)>;
 
-// One to be sent.
+// One to be sent. What is damaged on the way is sent again, so its bytes are needed until the other
+// end has them.
 struct Letter {
   Tag tag;
   std::span<const std::byte> bytes;
   Done done;
+  // Holds the bytes, where it is certain that nobody changes them before the other end has them:
+  // then `done` need not wait for that.
+  std::shared_ptr<const void> stays = nullptr;
 };
 
 // The letters of one sender: those that are awaited and those that came before anybody asked. Not

@@ -44,9 +44,7 @@ void Mailbox::ask(Request request) {
   Clerk::refuse(request, kLeft);
 }
 
-void Mailbox::post(int to, const Tag& tag, std::span<const std::byte> bytes, Done done) {
-  ask(Post{.peer = to, .letter = {.tag = tag, .bytes = bytes, .done = std::move(done)}});
-}
+void Mailbox::post(int to, Letter letter) { ask(Post{.peer = to, .letter = std::move(letter)}); }
 
 void Mailbox::expect(int from, const Tag& tag, std::span<std::byte> into, Done done) {
   ask(Expect{.peer = from, .tag = tag, .into = into, .done = std::move(done)});

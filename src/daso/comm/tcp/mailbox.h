@@ -22,7 +22,8 @@
 //   frame          a letter, a beat or a goodbye as bytes
 //   handshake      how two ends prove that they belong to one job; caller does it on a socket
 //   letter         letters that are awaited, and those that came before somebody asked
-//   connection     frames on a socket that has been proved
+//   outgoing, incoming  the two halves of a connection: frames, and what was damaged on the way
+//   connection     both, on a socket that has been proved
 //   mailbox        the connections of one rank, and the one thread that works on all of them
 //   collective, group   what a c10d::Backend does, made of letters
 //
@@ -50,8 +51,9 @@ struct MailboxOptions {
 // which it is awaited there; letters of one sender with different tags may be awaited in any order.
 // Bytes belong to the mailbox until `done` is called, also those of letters that are given up.
 //
-// A peer whose connection breaks, who is silent for too long or sends what is damaged is lost: all
-// that is awaited from it and sent to it, now and later, ends with a PeerError that names it.
+// A letter that is damaged on the way is sent again, once. A peer whose connection breaks, who is
+// silent for too long or whose letter is damaged twice is lost: all that is awaited from it and
+// sent to it, now and later, ends with a PeerError that names it.
 class Mailbox {
  public:
   explicit Mailbox(MailboxOptions options);
@@ -61,7 +63,7 @@ class Mailbox {
   // dials. Throws PeerError with rank and address of one that is not there within the limit.
   void connect(const std::map<int, Address>& peers, Seconds limit);
 
-  void post(int to, const Tag& tag, std::span<const std::byte> bytes, Done done);
+  void post(int to, Letter letter);
   void expect(int from, const Tag& tag, std::span<std::byte> into, Done done);
 
   // Ends in good order: what was posted is sent, and the others are told that nothing more comes.

@@ -5,8 +5,10 @@
 #include <sys/socket.h>
 
 #include <array>
-#include <atomic>
+#include <cstdint>
 #include <list>
+#include <mutex>
+#include <set>
 #include <stop_token>
 #include <thread>
 
@@ -15,10 +17,12 @@
 
 namespace daso::test {
 
-// Somebody on the way: carries the bytes of connections to another address, and turns a bit of what
-// callers say when it is told to.
+// Somebody on the way: carries the bytes of connections to another address, and turns bits of what
+// is said when it is told to.
 class Relay {
  public:
+  enum class Way { kFromCaller, kToCaller };
+
   explicit Relay(Address to)
       : to_(std::move(to)),
         listening_(listen_on({"127.0.0.1", 0})),
@@ -27,13 +31,23 @@ class Relay {
         }) {}
 
   Address address() const { return bound_address(listening_); }
-  void damage_next() { damage_ = true; }
+  // A bit of the last byte that a caller says next.
+  void damage_next() {
+    const std::lock_guard lock(mutex_);
+    damage_next_ = true;
+  }
+  // A bit of this byte, as counted on each connection.
+  void damage(Way way, std::uint64_t byte) {
+    const std::lock_guard lock(mutex_);
+    places_.insert({way, byte});
+  }
 
  private:
   struct Pair {
     FileDescriptor caller;
     FileDescriptor called;
     bool over = false;
+    std::array<std::uint64_t, 2> carried{};  // bytes, by way
   };
 
   void carry() {
@@ -45,8 +59,8 @@ class Relay {
     if (::poll(watched.data(), watched.size(), /*timeout=*/20) <= 0) return;
     std::size_t next = 1;
     for (Pair& pair : pairs_) {
-      if (watched[next++].revents != 0) pass(pair, pair.caller, pair.called, /*may_damage=*/true);
-      if (watched[next++].revents != 0) pass(pair, pair.called, pair.caller, /*may_damage=*/false);
+      if (watched[next++].revents != 0) pass(pair, Way::kFromCaller);
+      if (watched[next++].revents != 0) pass(pair, Way::kToCaller);
     }
     pairs_.remove_if([](const Pair& pair) { return pair.over; });
     if (watched[0].revents != 0) admit();
@@ -60,20 +74,34 @@ class Relay {
     pairs_.push_back({std::move(caller), std::move(called)});
   }
 
-  void pass(Pair& pair, FileDescriptor& from, FileDescriptor& to, bool may_damage) {
+  void pass(Pair& pair, Way way) {
+    const bool from_caller = way == Way::kFromCaller;
+    const FileDescriptor& from = from_caller ? pair.caller : pair.called;
+    const FileDescriptor& to = from_caller ? pair.called : pair.caller;
     std::array<char, 4096> bytes{};
     const std::ptrdiff_t got = ::recv(from.get(), bytes.data(), bytes.size(), 0);
     if (got <= 0) {
       pair.over = true;
       return;
     }
-    if (may_damage && damage_.exchange(false)) bytes[static_cast<std::size_t>(got) / 2] ^= 1;
-    ::send(to.get(), bytes.data(), static_cast<std::size_t>(got), MSG_NOSIGNAL);
+    const auto length = static_cast<std::size_t>(got);
+    std::uint64_t& carried = pair.carried[static_cast<std::size_t>(way)];
+    {
+      const std::lock_guard lock(mutex_);
+      if (from_caller && std::exchange(damage_next_, false)) bytes[length - 1] ^= 1;
+      for (const auto& [where, byte] : places_) {
+        if (where == way && byte >= carried && byte < carried + length) bytes[byte - carried] ^= 1;
+      }
+    }
+    carried += length;
+    ::send(to.get(), bytes.data(), length, MSG_NOSIGNAL);
   }
 
   const Address to_;
   const FileDescriptor listening_;
-  std::atomic<bool> damage_ = false;
+  std::mutex mutex_;  // guards the next two
+  bool damage_next_ = false;
+  std::set<std::pair<Way, std::uint64_t>> places_;
   std::list<Pair> pairs_;
   std::jthread thread_;
 };
