@@ -4,9 +4,15 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <future>
+#include <latch>
+
+#include "daso/base/error.h"
 #include "daso/comm/link/staged_link.h"
 #include "late_lane.h"
 #include "run_ranks.h"
+#include "scripted_view.h"
 
 namespace daso::test {
 namespace {
@@ -74,6 +80,71 @@ TEST(HierarchicalMean, AppliesTheRuleOfThePiece) {
     EXPECT_TRUE(at::equal(largest, at::tensor({1, 5, 2, 7}, at::kInt)));
     EXPECT_EQ(own[3].item<int>(), world.rank() == 0 ? 7 : -7);
   });
+}
+
+// A node's link of which somebody is told what is called.
+class ToldLink final : public NodeLink {
+ public:
+  ToldLink(NodeLink& link, std::function<void()> on_reduced, std::function<void()> on_gather)
+      : link_(link), on_reduced_(std::move(on_reduced)), on_gather_(std::move(on_gather)) {}
+
+  int rank() const override { return link_.rank(); }
+  int size() const override { return link_.size(); }
+  std::string kind() const override { return link_.kind(); }
+  bool shares_memory() const override { return link_.shares_memory(); }
+  void reduce(const at::Tensor& tensor, Slices slices, Seconds limit) override {
+    link_.reduce(tensor, slices, limit);
+    on_reduced_();
+  }
+  void gather(const at::Tensor& tensor, Slices slices, Seconds limit) override {
+    on_gather_();
+    link_.gather(tensor, slices, limit);
+  }
+
+ private:
+  NodeLink& link_;
+  const std::function<void()> on_reduced_;
+  const std::function<void()> on_gather_;
+};
+
+// Node b loses its second rank when the first has sent what is its own. So of the ranks of node a
+// the first gets its answer, and the second does not: the first must not wait for it.
+TEST(HierarchicalMean, ALossIsThrownOnAllRanksOfANode) {
+  const std::map<std::string, int> ids = {{"a", 0}, {"b", 1}};
+  std::latch all_thrown(4);
+  std::promise<void> first_goes_on;  // which it does not
+  std::atomic<bool> told = false;
+  const auto tell = [&] {
+    if (!told.exchange(true)) first_goes_on.set_value();
+  };
+  RankOptions ranks =
+      in_view({"a", "a", "b", "b"}, ids, std::make_shared<ScriptedView>(ScriptedView::Script{}));
+  ranks.limit = Seconds(20);
+  const auto begin = Clock::now();
+  const auto errors = run_places(ranks, [&](const WorldOptions& place) {
+    World world = World::join(place);
+    const Leaders leaders(world, ExchangeKind::kSharded, "test");
+    const std::unique_ptr<Lane> lane = open_lane(at::kCPU);
+    const auto on_reduced = [&] {
+      if (world.rank() != 3) return;
+      first_goes_on.get_future().wait_for(std::chrono::seconds(1));
+      world.abandon("it is gone");
+      throw PeerError("it is gone");
+    };
+    ToldLink link(world.node_link("test"), on_reduced, [&] {
+      if (world.rank() == 0) tell();
+    });
+    HierarchicalMean mean(world, link, *lane, leaders, /*ahead=*/1);
+    EXPECT_THROW(
+        {
+          mean.start_average_of_ranks(at::zeros({8}), [] {});
+          mean.finish();
+        },
+        PeerError);
+    all_thrown.arrive_and_wait();  // until then nobody sees another's world end
+  });
+  for (const std::exception_ptr& error : errors) EXPECT_EQ(text_of(error), "");
+  EXPECT_LT(since(begin), Seconds(10));
 }
 
 TEST(Pieces, CoverAllRowsAndDivideByTheNodes) {

@@ -55,13 +55,18 @@ HierarchicalMean::HierarchicalMean(World& world, NodeLink& node, Lane& lane, con
 }
 
 void HierarchicalMean::start(std::int64_t exchange, Piece piece) {
+  start_flight(exchange, std::move(piece), /*of_ranks=*/false);
+}
+
+void HierarchicalMean::start_flight(std::int64_t exchange, Piece piece, bool of_ranks) {
   Flight& flight = this->flight(sent_);
-  flight.piece = std::move(piece);
-  flight.reduce = nullptr;
+  flight = {.piece = std::move(piece), .of_ranks = of_ranks};
   if (flight.piece.input.defined()) {
     flight.reduce = &reductions_[leaders_.role_of(exchange)].at(sent_ % flights_.size());
-    flight.reduce->send(flight.piece.input, flight.piece.output);
-    bytes_between_nodes_ += flight.reduce->bytes_sent();
+    try_for(flight, [&] {
+      flight.reduce->send(flight.piece.input, flight.piece.output);
+      bytes_between_nodes_ += flight.reduce->bytes_sent();
+    });
   }
   ++sent_;
   if (sent_ - answered_ > ahead_) answer_oldest();
@@ -74,14 +79,30 @@ void HierarchicalMean::finish() {
   sent_ = answered_ = received_ = 0;
 }
 
+void HierarchicalMean::try_for(Flight& flight, const std::function<void()>& task) {
+  if (!flight.of_ranks || home_ == nullptr) return task();
+  if (flight.failure) return;
+  try {
+    task();
+  } catch (const PeerError&) {
+    flight.failure = std::current_exception();
+  }
+}
+
 void HierarchicalMean::answer_oldest() {
-  const Flight& oldest = flight(answered_++);
-  if (oldest.reduce != nullptr) oldest.reduce->answer(oldest.piece.rule, world_.limit());
+  Flight& oldest = flight(answered_++);
+  if (oldest.reduce == nullptr) return;
+  try_for(oldest, [&] { oldest.reduce->answer(oldest.piece.rule, world_.limit()); });
 }
 
 void HierarchicalMean::receive_oldest() {
   Flight& oldest = flight(received_++);
-  if (oldest.reduce != nullptr) oldest.reduce->receive(world_.limit());
+  if (oldest.reduce != nullptr) try_for(oldest, [&] { oldest.reduce->receive(world_.limit()); });
+  if (oldest.of_ranks) {
+    wait_for_nodes(home_, world_.limit(), [&] {
+      if (oldest.failure) std::rethrow_exception(oldest.failure);
+    });
+  }
   if (oldest.piece.done) oldest.piece.done();
   oldest.piece = {};  // lets go of the tensors
 }
@@ -113,7 +134,7 @@ void HierarchicalMean::start_average_of_ranks(const at::Tensor& tensor, Done don
     node_.gather(tensor, role.slices, world_.limit());
     done();
   };
-  start(/*exchange=*/0, std::move(piece));
+  start_flight(/*exchange=*/0, std::move(piece), /*of_ranks=*/true);
 }
 
 void HierarchicalMean::average_of_nodes(const at::Tensor& tensor, std::int64_t exchange,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <exception>
 #include <functional>
 #include <vector>
 
@@ -66,7 +67,8 @@ class HierarchicalMean {
 
   // A float32 tensor that differs on all ranks becomes its mean over them, each rank counting
   // equally, up to finish(): a piece with all of the steps above. All ranks of a node call it, and
-  // the lane is the caller (Lane::run()), here and below.
+  // the lane is the caller (Lane::run()), here and below. In a world for a view a PeerError is
+  // thrown on all ranks of the node, when the same piece is due on each.
   void start_average_of_ranks(const at::Tensor& tensor, Done done);
 
   // A float32 tensor of whole rows of kFlatBlock elements that the ranks of a node hold in common
@@ -83,10 +85,16 @@ class HierarchicalMean {
  private:
   struct Flight {
     Piece piece;
-    OwnerReduce* reduce = nullptr;  // null: this rank follows
+    OwnerReduce* reduce = nullptr;       // null: this rank follows
+    bool of_ranks = false;               // all ranks of the node wait for it together
+    std::exception_ptr failure = {};     // of such a one, until they do
   };
 
+  void start_flight(std::int64_t exchange, Piece piece, bool of_ranks);
   Flight& flight(std::size_t number) { return flights_[number % flights_.size()]; }
+  // Does what a piece needs of other nodes; a failure of one that the node waits for together is
+  // kept until then.
+  void try_for(Flight& flight, const std::function<void()>& task);
   void answer_oldest();
   void receive_oldest();
   at::Tensor on_host(const at::Tensor& tensor);

@@ -11,6 +11,7 @@
 
 #include "daso/base/error.h"
 #include "daso/comm/views.h"
+#include "daso/exchange/hierarchical_mean.h"
 #include "daso/optim/ema.h"
 #include "daso/optim/gradients.h"
 #include "daso/strategy/parts.h"
@@ -176,7 +177,10 @@ void Course::agree_on_scale() {
   LossScaler& scaler = *run_.scaler();
   const at::Tensor smallest = at::full({2}, scaler.scale(), at::kDouble);
   smallest[1].fill_(scaler.good_steps());
-  team_.all_reduce(smallest, Reduce::kMin).wait(world_.limit());
+  NodeLink* const home = world_.views() == nullptr ? nullptr : &world_.node_link("loss scale");
+  wait_for_nodes(home, world_.limit(), [&] {
+    team_.all_reduce(smallest, Reduce::kMin).wait(world_.limit());
+  });
   scaler.agree_on(smallest[0].item<double>(), smallest[1].item<std::int64_t>());
 }
 

@@ -5,6 +5,7 @@
 #include <ATen/Parallel.h>
 
 #include "daso/comm/with_abandon.h"
+#include "daso/exchange/hierarchical_mean.h"
 #include "daso/nets/layers.h"
 #include "daso/nets/network.h"
 #include "daso/tensor/lane.h"
@@ -97,9 +98,14 @@ void Session::draw_anew(const StepInfo& info, int part) {
 
 Score Session::score() {
   const Task& task = run_.task();
-  return task.loss || task.score
-             ? evaluate(task, feed_, test_part_, course_.team(), world_)
-             : evaluate(run_.network(), feed_, test_part_, course_.team(), world_);
+  NodeLink* const home = world_.views() == nullptr ? nullptr : &world_.node_link("scores");
+  Score score;
+  wait_for_nodes(home, world_.limit(), [&] {
+    score = task.loss || task.score
+                ? evaluate(task, feed_, test_part_, course_.team(), world_)
+                : evaluate(run_.network(), feed_, test_part_, course_.team(), world_);
+  });
+  return score;
 }
 
 void Session::settle() { course_.settle(); }

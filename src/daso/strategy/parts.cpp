@@ -88,12 +88,15 @@ EpochMeans::EpochMeans(World& world, FlatModel& model, Reach reach)
     : world_(world),
       model_(model),
       ranks_(ranks_within(world, reach)),
+      home_(reach == Reach::kWorld && world.views() != nullptr ? &world.node_link("means") : nullptr),
       buffers_mean_(ranks_, equal_shares(ranks_.size())) {}
 
 double EpochMeans::mean_loss(int epoch, double loss) {
   const TimedSpan span(world_.timeline(), Track::kAgreement, "losses", epoch);
   const at::Tensor mean = at::full({1}, loss, at::kDouble);
-  ranks_.all_reduce(mean, Reduce::kMean).wait(world_.limit());
+  wait_for_nodes(home_, world_.limit(), [&] {
+    ranks_.all_reduce(mean, Reduce::kMean).wait(world_.limit());
+  });
   return mean.item<double>();
 }
 
@@ -107,7 +110,7 @@ void EpochMeans::prepare_buffers() {
   prepared_ = model_.buffers().clone();
   world_.wait_for(prepared_.device(), "averaging buffers");  // which are then read
   const TimedSpan span(world_.timeline(), Track::kAgreement, "buffers", 0);
-  buffers_mean_(prepared_, world_.limit());
+  wait_for_nodes(home_, world_.limit(), [&] { buffers_mean_(prepared_, world_.limit()); });
 }
 
 void EpochMeans::take_buffers() {

@@ -35,6 +35,7 @@ class EpochMeans {
   World& world_;
   FlatModel& model_;
   Communicator& ranks_;
+  NodeLink* const home_;  // for wait_for_nodes()
   OrderedMean buffers_mean_;
   at::Tensor prepared_;
 };
