@@ -25,10 +25,19 @@ void ScriptedView::prepared(std::int64_t exchange) {
 bool ScriptedView::committed(std::int64_t exchange, Seconds limit) {
   if (script_.abandoned.contains(exchange) || script_.in_vain.contains(exchange)) return false;
   std::unique_lock lock(mutex_);
-  if (changed_.wait_for(lock, limit, [&] { return prepared_[exchange] == script_.nodes; })) {
-    return true;
+  const auto is_prepared = [&] { return prepared_[exchange] == script_.nodes; };
+  if (changed_.wait_for(lock, limit, [&] { return is_prepared() || troubled_; })) {
+    return is_prepared();
   }
   throw PeerError(fmt::format("exchange {} is not prepared by all nodes", exchange));
+}
+
+void ScriptedView::trouble(const std::string& /*what*/) {
+  {
+    const std::lock_guard lock(mutex_);
+    troubled_ = true;
+  }
+  changed_.notify_all();
 }
 
 bool ScriptedView::ended() {

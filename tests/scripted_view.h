@@ -23,6 +23,7 @@ class ScriptedView final : public Decisions {
     std::set<std::int64_t> refused;    // do not begin in this view
     std::set<std::int64_t> abandoned;  // begin, but do not count
     std::set<std::int64_t> in_vain;    // the same, and nobody takes part
+    // Others are abandoned once a rank has told of trouble: the launchers know of none themselves.
     bool ended = false;                // the view has, once something was exchanged in it
   };
   explicit ScriptedView(Script script) : script_(std::move(script)) {}
@@ -30,6 +31,7 @@ class ScriptedView final : public Decisions {
   Start start(std::int64_t exchange) override;
   void prepared(std::int64_t exchange) override;
   bool committed(std::int64_t exchange, Seconds limit) override;
+  void trouble(const std::string& what) override;
   bool ended() override;
   void when_ended(std::function<void()>) override {}  // its ranks find out by asking
 
@@ -40,6 +42,7 @@ class ScriptedView final : public Decisions {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::map<std::int64_t, int> prepared_;
+  bool troubled_ = false;
 };
 
 // Ranks of a world for a view; nodes have the ids that stand behind their names in `ids`.

@@ -363,6 +363,23 @@ TEST(AgreementInViews, CountsOnceAllNodesHaveIt) {
   }
 }
 
+// What launchers decide when they hear of it: else they would wait for each other, and the rank for
+// them, until its limit.
+TEST(ExchangeInViews, TellsOfTroubleThatLaunchersDoNotSee) {
+  const auto view = std::make_shared<ScriptedView>(ScriptedView::Script{.nodes = 3});
+  const auto errors = run_places(in_view(kThree, kIds, view), [](const WorldOptions& place) {
+    World world = World::join(place);
+    ViewRank rank(world, {});
+    rank.first_exchange();
+    if (world.node_id() == 2) return;  // its connections end, and its launcher does not say so
+    const Floats before = rank.parameters();
+    EXPECT_TRUE(rank.exchange.start(1));
+    EXPECT_FALSE(rank.exchange.merge(1));
+    EXPECT_EQ(rank.parameters(), before);
+  });
+  for (const std::exception_ptr& error : errors) EXPECT_EQ(text_of(error), "");
+}
+
 // By the launchers, or since a node is lost in the middle.
 TEST(AgreementInViews, ChangesNothingWhereItDoesNotCount) {
   for (const bool lost : {false, true}) {

@@ -127,7 +127,7 @@ TEST(Replay, RunThatWasStoppedStopsThere) {
 
 TEST(Replay, FaultOfItsOwnEndsIt) {
   Replay replay = Recorded().as_rank(0);
-  EXPECT_THROW(replay.tell_trouble("rank 1 is gone"), PeerError);
+  EXPECT_THROW(replay.trouble("rank 1 is gone"), PeerError);
 }
 
 TEST(Replay, RefusesWhatCannotBeReplayed) {

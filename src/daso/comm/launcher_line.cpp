@@ -57,11 +57,12 @@ NextView LauncherLine::next_view(Seconds limit) {
   return view;
 }
 
-void LauncherLine::tell_trouble(const std::string& text) {
+void LauncherLine::trouble(const std::string& what) {
   std::unique_lock lock(mutex_);
+  if (ended_) return;
   const std::int64_t view = view_;
   lock.unlock();
-  say(fmt::format("trouble {} {}", view, text.substr(0, text.find('\n'))));
+  say(fmt::format("trouble {} {}", view, what.substr(0, what.find('\n'))));
 }
 
 Start LauncherLine::start(std::int64_t exchange) {

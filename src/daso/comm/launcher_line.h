@@ -41,11 +41,10 @@ class LauncherLine final : public ViewSource {
   ~LauncherLine() override;
 
   NextView next_view(Seconds limit) override;
-  void tell_trouble(const std::string& text) override;
-
   Start start(std::int64_t exchange) override;
   void prepared(std::int64_t exchange) override;
   bool committed(std::int64_t exchange, Seconds limit) override;
+  void trouble(const std::string& what) override;
   bool ended() override;
   void when_ended(std::function<void()> action) override;
 

@@ -36,6 +36,9 @@ class Decisions {
   // Waits until the exchange is committed, or the view has ended without it (false). Throws
   // PeerError if the launcher says neither within the limit.
   virtual bool committed(std::int64_t exchange, Seconds limit) = 0;
+  // Something between the nodes has failed here, and the launchers may not have noticed: unless a
+  // loss explains it soon they begin the view anew. From any thread.
+  virtual void trouble(const std::string& /*what*/) {}
   // The view has ended, as far as the launcher has said so.
   virtual bool ended() = 0;
   // Calls `action` then, on any thread; at once if it has ended already.
@@ -74,8 +77,6 @@ class ViewSource : public Decisions {
   virtual NextView next_view(Seconds limit) = 0;
   // There is none any more for this process, and never will be.
   virtual bool over() const { return false; }
-  // Something between the nodes has failed here, and nobody else may have noticed.
-  virtual void tell_trouble(const std::string& text) = 0;
 };
 
 // What Decisions say, for a node: its ranks ask together, at the same step, and get the answer that
@@ -96,6 +97,8 @@ class Views {
   bool all(bool own);
   // By any rank, from any thread; the first one's counts.
   void prepared(std::int64_t exchange);
+  // By any rank, from any thread.
+  void trouble(const std::string& what) { decisions_->trouble(what); }
 
  private:
   std::int64_t told_by_first(const std::function<std::int64_t()>& ask);

@@ -32,9 +32,7 @@ World& Worlds::next() {
   if (world_) {
     const std::optional<Failure> failure = world_->guard().alarm->raised();
     const bool as_planned = view_.end && !failure;
-    if (!as_planned && !source_->ended()) {
-      source_->tell_trouble(failure ? failure->text : "an operation failed");
-    }
+    if (!as_planned) source_->trouble(failure ? failure->text : "an operation failed");
   }
   world_.reset();
   for (;;) {
@@ -47,7 +45,7 @@ World& Worlds::next() {
       return world_.emplace(World::join(options));
     } catch (const PeerError& error) {
       // Somebody was lost meanwhile.
-      if (!source_->ended()) source_->tell_trouble(error.what());
+      source_->trouble(error.what());
     }
   }
 }

@@ -115,7 +115,8 @@ bool Agreement::in_view(std::int64_t exchange, const std::function<void()>& task
     const LaneEnd end(*lane_);  // whatever is thrown, the copies go back behind what it does
     task();
     views_->prepared(exchange);
-  } catch (const PeerError&) {
+  } catch (const PeerError& error) {
+    views_->trouble(error.what());
     here = false;  // the launchers know better whether the view has ended
   }
   bytes_between_nodes_ = mean_.bytes_between_nodes();

@@ -175,8 +175,9 @@ bool Exchange::answer_is_here() {
   try {
     worker_.wait();
     return true;
-  } catch (const PeerError&) {
+  } catch (const PeerError& error) {
     if (views_ == nullptr) throw;
+    views_->trouble(error.what());
     return false;
   }
 }

@@ -23,7 +23,8 @@ Agreed Control::after_step(std::int64_t step, Request own, StepSeconds seconds) 
   bool heard = true;
   try {
     agreed = agree(step, own);
-  } catch (const PeerError&) {
+  } catch (const PeerError& error) {
+    views_->trouble(error.what());
     heard = false;
   }
   // Nodes are lost, and this one trains on until its next exchange. What only some of its ranks have

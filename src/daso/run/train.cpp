@@ -7,6 +7,7 @@
 
 #include "daso/base/error.h"
 #include "daso/comm/operation.h"
+#include "daso/comm/views.h"
 #include "daso/comm/worlds.h"
 #include "daso/run/interrupt.h"
 #include "daso/run/session.h"
@@ -73,8 +74,9 @@ std::optional<int> train_in(World& world, Run& run, const TrainOptions& options,
       interrupt.over();
       return options.replayed.empty() ? summary.exit : kExitOk;
     }
-  } catch (const PeerError&) {
+  } catch (const PeerError& error) {
     if (!world.view() || world.view()->replayed) throw;
+    world.views()->trouble(error.what());  // to leave a view that goes on takes its end
   }
   if (world.view()->end) end_by_script(world, run);
   session.leave();

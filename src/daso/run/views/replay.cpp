@@ -125,8 +125,8 @@ NextView Replay::next_view(Seconds /*limit*/) {
   return next;
 }
 
-void Replay::tell_trouble(const std::string& text) {
-  throw PeerError(fmt::format("a replay has no faults of its own, and met one: {}", text));
+void Replay::trouble(const std::string& what) {
+  throw PeerError(fmt::format("a replay has no faults of its own, and met one: {}", what));
 }
 
 Start Replay::start(std::int64_t exchange) {

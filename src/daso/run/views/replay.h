@@ -28,7 +28,7 @@ class Replay final : public ViewSource {
   NextView next_view(Seconds limit) override;
   bool over() const override { return !next(); }
   // There are no faults in a replay: throws PeerError.
-  void tell_trouble(const std::string& text) override;
+  void trouble(const std::string& what) override;
 
   Start start(std::int64_t exchange) override;
   void prepared(std::int64_t /*exchange*/) override {}
