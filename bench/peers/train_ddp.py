@@ -6,6 +6,9 @@
 
 Same network, first values by the same rules, same optimizer and learning rate; shuffles and first
 values are PyTorch's own, so results agree in the mean over seeds only. Prints one JSON object.
+
+With --checkpoint it goes on from that file where there is one, as a script for torchrun's elastic
+restarts does (bench/faults --goodput).
 """
 import argparse
 import json
@@ -72,6 +75,31 @@ def wrap(network: nn.Module, asked: argparse.Namespace) -> nn.Module:
                                    gradient_as_bucket_view=True)
 
 
+def save(asked: argparse.Namespace, model: nn.Module, optimizer, step: int) -> None:
+    """Whole or not at all: whoever is killed meanwhile leaves the one before."""
+    if RANK == 0:
+        draft = asked.checkpoint.with_suffix(".draft")
+        torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(),
+                    "step": step}, draft)
+        draft.rename(asked.checkpoint)
+
+
+def load(asked: argparse.Namespace, model: nn.Module, optimizer) -> int:
+    """The step to go on with."""
+    if not asked.checkpoint or not asked.checkpoint.exists():
+        return 0
+    state = torch.load(asked.checkpoint)
+    model.load_state_dict(state["model"])
+    optimizer.load_state_dict(state["optimizer"])
+    return state["step"]
+
+
+def note_step(asked: argparse.Namespace, step: int) -> None:
+    if asked.clock and RANK == 0:
+        with asked.clock.open("a") as file:
+            file.write(f"{time.monotonic():.3f} {step}\n")
+
+
 def train(asked: argparse.Namespace) -> dict:
     folder = pathlib.Path(asked.folder)
     images, labels = part(folder, "train")
@@ -86,9 +114,14 @@ def train(asked: argparse.Namespace) -> dict:
     batches = len(labels) // (batch * WORLD)
     curve = []
     start = time.monotonic()
-    for epoch in range(asked.epochs):
+    done = load(asked, model, optimizer)
+    most = min(asked.max_steps or asked.epochs * batches, asked.epochs * batches)
+    for epoch in range(done // batches, asked.epochs):
         order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(1000 * asked.seed + epoch))
         for b in range(batches):
+            step = epoch * batches + b
+            if step < done or step >= most:
+                continue
             for group in optimizer.param_groups:
                 group["lr"] = rate(asked, epoch * batches + b, batches)
             first = (b * WORLD + RANK) * batch
@@ -97,10 +130,15 @@ def train(asked: argparse.Namespace) -> dict:
             loss = cross_entropy(model(images[picked]), labels[picked])
             loss.backward()
             optimizer.step()
+            note_step(asked, step + 1)
+            if asked.checkpoint and (step + 1) % asked.checkpoint_every == 0:
+                save(asked, model, optimizer, step + 1)
+        if step >= most - 1 and most < asked.epochs * batches:
+            break
         reached = accuracy(network, test_images, test_labels)
         curve.append([time.monotonic() - start, reached])
-    return {"ranks": WORLD, "steps": asked.epochs * batches, "seconds": curve[-1][0],
-            "test_accuracy": curve[-1][1], "epochs": curve}
+    return {"ranks": WORLD, "steps": most, "seconds": time.monotonic() - start,
+            "test_accuracy": curve[-1][1] if curve else None, "epochs": curve}
 
 
 def main() -> None:
@@ -112,6 +150,10 @@ def main() -> None:
     parser.add_argument("--lr", type=float, default=0.05)
     parser.add_argument("--bucket-mb", type=float, default=25, help="DDP's own default is 25")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--max-steps", type=int, help="ends after so many in all")
+    parser.add_argument("--checkpoint", type=pathlib.Path, help="a file to go on from")
+    parser.add_argument("--checkpoint-every", type=int, default=50, help="steps")
+    parser.add_argument("--clock", type=pathlib.Path, help="file for the times of steps")
     asked = parser.parse_args()
     torch.set_num_threads(1)
     if WORLD > 1:

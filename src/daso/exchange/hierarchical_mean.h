@@ -85,9 +85,9 @@ class HierarchicalMean {
  private:
   struct Flight {
     Piece piece;
-    OwnerReduce* reduce = nullptr;       // null: this rank follows
-    bool of_ranks = false;               // all ranks of the node wait for it together
-    std::exception_ptr failure = {};     // of such a one, until they do
+    OwnerReduce* reduce = nullptr;    // null: this rank follows
+    bool of_ranks = false;            // all ranks of the node wait for it together
+    std::exception_ptr failure = {};  // of such a one, until they do
   };
 
   void start_flight(std::int64_t exchange, Piece piece, bool of_ranks);

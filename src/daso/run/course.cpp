@@ -178,9 +178,8 @@ void Course::agree_on_scale() {
   const at::Tensor smallest = at::full({2}, scaler.scale(), at::kDouble);
   smallest[1].fill_(scaler.good_steps());
   NodeLink* const home = world_.views() == nullptr ? nullptr : &world_.node_link("loss scale");
-  wait_for_nodes(home, world_.limit(), [&] {
-    team_.all_reduce(smallest, Reduce::kMin).wait(world_.limit());
-  });
+  wait_for_nodes(home, world_.limit(),
+                 [&] { team_.all_reduce(smallest, Reduce::kMin).wait(world_.limit()); });
   scaler.agree_on(smallest[0].item<double>(), smallest[1].item<std::int64_t>());
 }
 
