@@ -241,6 +241,9 @@ void Course::close_epoch(const OnProgress& on_progress) {
 
 // Steps and epochs are counted; minutes and signals are agreed on, since every rank has its own.
 bool Course::checkpoint_due() {
+  // What all do after the same step is not for steps that only some of them take.
+  const RunPlace& common = takeover_.furthest;
+  if (std::tie(info_.epoch, info_.batch) < std::tie(common.epoch, common.batch)) return false;
   const Request request = own_request();
   if (world_.view() && world_.view()->replayed) {
     // Nodes are where they were then, which is not where all are at the same time.
