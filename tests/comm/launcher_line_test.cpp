@@ -45,12 +45,13 @@ class Launcher {
   FileDescriptor own_;
 };
 
-const NextView kView{.number = 3,
-                     .first_exchange = 7,
-                     .nodes = {{.id = 0, .ranks = 2, .first_rank = 0},
-                               {.id = 2, .ranks = 1, .first_rank = 4}},
-                     .joined = {2},
-                     .store = {"10.0.0.1", 4000}};
+const NextView kView{
+    .number = 3,
+    .first_exchange = 7,
+    .nodes = {{.id = 0, .ranks = 2, .first_rank = 0}, {.id = 2, .ranks = 1, .first_rank = 4}},
+    .joined = {2},
+    .left = {1},
+    .store = {"10.0.0.1", 4000}};
 
 TEST(LauncherLine, TellsARankItsSeatInAView) {
   const NextView view = view_in(text_of(kView));
@@ -62,6 +63,8 @@ TEST(LauncherLine, TellsARankItsSeatInAView) {
   EXPECT_EQ((std::vector<int>{0, 2}), options.view->node_ids);
   EXPECT_EQ((std::vector<int>{0, 1, 4}), options.view->rank_ids);
   EXPECT_EQ(7, options.view->first_exchange);
+  EXPECT_EQ(std::vector<int>{2}, options.view->joined);
+  EXPECT_EQ(std::vector<int>{1}, options.view->left);
   EXPECT_THROW(options_in(view, {}, /*rank_id=*/2, nullptr), ConfigError);
 }
 
@@ -81,6 +84,14 @@ TEST(LauncherLine, AsksAndIsAnswered) {
   EXPECT_EQ("3 outcome 7", launcher.hear());
   launcher.say("3 abandon");
   EXPECT_FALSE(outcome.get());
+}
+
+TEST(LauncherLine, HearsThatItsNodeHasLeft) {
+  Launcher launcher;
+  auto next = std::async([&] { return launcher.line->next_view(kLimit); });
+  EXPECT_EQ("1 next 0", launcher.hear());
+  launcher.say("1 left");
+  EXPECT_THROW(next.get(), NodeLeft);
 }
 
 TEST(LauncherLine, DropsAnAnswerThatComesTooLate) {

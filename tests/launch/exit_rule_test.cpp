@@ -109,6 +109,18 @@ TEST(ExitRule, ForgetsLostRanksWhenSurvivorsAreKept) {
   EXPECT_EQ(judge({by(1, SIGKILL), code(0, 0)}, {.keep_survivors = true}).exit_code, 0);
   EXPECT_EQ(judge({by(1, SIGKILL), code(0, 0), code(2, 1)}, {.keep_survivors = true}).exit_code, 1);
   EXPECT_EQ(judge({by(1, SIGKILL), by(0, SIGKILL)}, {.keep_survivors = true}).exit_code, 3);
+  // It was excluded, or its machine was lost.
+  EXPECT_EQ(judge({code(1, 3), code(0, 0)}, {.keep_survivors = true}).exit_code, 0);
+  EXPECT_EQ(judge({code(1, 3), code(0, 3)}, {.keep_survivors = true}).exit_code, 3);
+}
+
+TEST(ExitRule, ForgetsWhoHasLeftAJobThatOthersFinish) {
+  EXPECT_EQ(judge({code(1, 75), code(0, 0)}, {.keep_survivors = true}).exit_code, 0);
+  EXPECT_EQ(judge({code(1, 75), code(0, 75)}, {.keep_survivors = true}).exit_code, 75);
+  EXPECT_EQ(judge({code(1, 75), code(0, 1)}, {.keep_survivors = true}).exit_code, 1);
+  // All were told to stop.
+  const JobRule told{.passed_on = SIGTERM, .keep_survivors = true};
+  EXPECT_EQ(judge({code(1, 75), code(0, 0)}, told).exit_code, 75);
 }
 
 TEST(ExitRule, NamesTheRankThatReportedTheCauseAndNotTheOneThatEndedFirst) {

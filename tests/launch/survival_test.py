@@ -5,87 +5,19 @@ Run as: survival_test.py DASO
 """
 import json
 import os
-import pathlib
-import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
-import tempfile
-import time
 import unittest
 
-sys.dont_write_bytecode = True
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests" / "run"))
-from kill_run import kill_run, processes_of
+from surviving_run import (DASO, ENDLESS, EPOCHS, LIMIT, PEER_LOST, SurvivingRun, await_that,
+                           processes_of, rank_of)
 
-DASO = sys.argv[1]
-LIMIT = 60  # seconds
-REFUSED, PEER_LOST = 2, 3
-EPOCHS = 150  # as many as a node needs to come back before the run is over
-ENDLESS = 100000
-ACCURACY = 0.975  # this run without faults has 0.985, with whichever strategy
+REFUSED = 2
 
 
-def await_that(holds, what: str) -> None:
-    deadline = time.monotonic() + LIMIT
-    while not holds():
-        assert time.monotonic() < deadline, f"not within {LIMIT} s: {what}"
-        time.sleep(0.02)  # others need the cores
-
-
-def rank_of(pid: int) -> int | None:
-    """Of a process of the run; none: it is not a rank."""
-    try:
-        environment = pathlib.Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-    except OSError:
-        return None  # it has ended
-    ranks = [text[5:] for text in environment if text.startswith(b"RANK=")]
-    of_launcher = any(text.startswith(b"DASO_LAUNCHER_LINE=") for text in environment)
-    return int(ranks[0]) if ranks and of_launcher else None
-
-
-class Survival(unittest.TestCase):
-    def setUp(self):
-        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="daso-survival-"))
-        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
-        self.out = self.folder / "run"
-        self.said = self.folder / "said"
-
-    def start(self, *flags: str, epochs: int = EPOCHS, backend: str = "tcp",
-              nodes: int = 2) -> subprocess.Popen:
-        with self.said.open("ab") as said:
-            run = subprocess.Popen(
-                [DASO, "train", "--data", f"idx:{ROOT / 'tests' / 'digits'}", "--model", "mlp",
-                 "--batch-size", "16", "--epochs", str(epochs), "--nodes", str(nodes),
-                 "--ranks-per-node", "1", "--backend", backend, "--on-failure", "continue",
-                 "--timeout", "20", "--out", str(self.out), *flags],
-                stdout=said, stderr=subprocess.STDOUT)
-        self.addCleanup(run.wait)
-        self.addCleanup(kill_run, self.out)
-        return run
-
-    def text(self) -> str:
-        return self.said.read_text(errors="replace")
-
-    def await_training(self) -> None:
-        await_that(lambda: re.search(r"^epoch +\d+ of ", self.text(), re.M), "the first epoch")
-
-    def kill(self, *ranks: int) -> None:
-        # Before any is killed: its launcher ends the others of its node.
-        doomed = [pid for pid in processes_of(self.out) if rank_of(pid) in ranks]
-        self.assertEqual(len(ranks), len(doomed), self.text())
-        for pid in doomed:
-            os.kill(pid, signal.SIGKILL)
-
-    def assert_finished(self, run: subprocess.Popen) -> None:
-        self.assertEqual(0, run.wait(LIMIT), self.text())
-        accuracy = re.findall(r"accuracy ([0-9.]+), top-5 .* after \d+ steps", self.text())
-        self.assertTrue(accuracy, self.text())
-        self.assertGreater(float(accuracy[-1]), ACCURACY)
-
+class Survival(SurvivingRun):
     def assert_comes_back(self, strategy: str, rank: int, epochs: int = EPOCHS) -> None:
         run = self.start("--strategy", strategy, epochs=epochs)
         self.await_training()
@@ -137,9 +69,9 @@ class Survival(unittest.TestCase):
         file = self.out / "membership.jsonl"
         lines = [json.loads(line) for line in file.read_text().splitlines()]
         view = [line for line in lines if 0 in line.get("joined", [])][0]
-        for left in view["left"]:
-            if left:
-                left["batch"] += 1
+        for place in view["places"]:
+            if place:
+                place["batch"] += 1
         file.write_text("".join(json.dumps(line) + "\n" for line in lines))
         again = self.replay()
         self.assertEqual(1, again.returncode, f"{strategy}: {again.stdout}{again.stderr}")
@@ -177,15 +109,6 @@ class Survival(unittest.TestCase):
         self.kill(0, 1)
         self.assertEqual(PEER_LOST, run.wait(LIMIT), self.text())
         self.assertIn("no node is left that has the run", self.text())
-
-    def launchers(self, nodes: int) -> tuple[list[str], str]:
-        """The flags of each launcher of a job, and where they listen."""
-        ports = [socket.create_server(("127.0.0.1", 0)) for _ in range(nodes)]
-        places = ",".join(f"127.0.0.1:{one.getsockname()[1]}" for one in ports)
-        for one in ports:
-            one.close()
-        (self.folder / "token").write_text("secret\n")
-        return ["--job-token-file", str(self.folder / "token"), "--node-index"], places
 
     def test_a_machine_that_is_lost_is_missed_by_none_and_joins_again(self):
         flags, places = self.launchers(3)

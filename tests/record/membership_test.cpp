@@ -65,14 +65,14 @@ TEST(Membership, ViewsThatALostRankKeptToItselfAreWrittenByTheNext) {
   const ViewRecord missed{.number = 2,
                           .nodes = {0, 1},
                           .ranks = {{0}, {1}},
-                          .left = {LeftAt{.epoch = 1, .batch = 5, .equal = true}, std::nullopt}};
+                          .places = {LeftAt{.epoch = 1, .batch = 5, .equal = true}, std::nullopt}};
   const Membership third(folder.path(), Job::kGoesOn,
                          {{.number = 1, .nodes = {0, 1, 2}}, missed, {.number = 3, .nodes = {1}}});
   const std::vector<ViewRecord> views = read_views(file_in(folder));
   ASSERT_EQ(views.size(), 3);
   EXPECT_THAT(views[1].lost, ElementsAre(2));
   EXPECT_EQ(views[1].ranks, missed.ranks);
-  EXPECT_EQ(views[1].left, missed.left);
+  EXPECT_EQ(views[1].places, missed.places);
   EXPECT_THAT(views[2].lost, ElementsAre(0));
   EXPECT_TRUE(third.entered());
 }
@@ -106,6 +106,18 @@ TEST(Membership, NodeThatIsBackAtOnceWasLostAllTheSame) {
   const Membership second(folder.path(), Job::kGoesOn,
                           {{.number = 2, .nodes = {0, 1}, .joined = {1}}});
   EXPECT_EQ(text_of(second.views().back(), 2), "view 2: 2 of 2 nodes (node 1 lost; node 1 joined)");
+}
+
+// Launchers tell of all who have left so far; who was not there before is not news.
+TEST(Membership, WhoHasLeftIsNotLost) {
+  const ScratchFolder folder;
+  const Membership first(folder.path(), Job::kBegins, {{.number = 1, .nodes = {0, 1, 2}}});
+  const Membership second(folder.path(), Job::kGoesOn,
+                          {{.number = 2, .nodes = {0}, .left = {2, 5}}});
+  const std::vector<ViewRecord> views = read_views(file_in(folder));
+  EXPECT_THAT(views.back().lost, ElementsAre(1));
+  EXPECT_THAT(views.back().left, ElementsAre(2));
+  EXPECT_EQ(text_of(views.back(), 3), "view 2: 1 of 3 nodes (node 1 lost; node 2 left)");
 }
 
 TEST(Membership, ExamplesThatAreDealtAnewAreNoView) {

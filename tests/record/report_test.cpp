@@ -335,7 +335,8 @@ TEST_F(RunReport, NodesThatCameAndWentHaveATimeLine) {
                                          view(2, {0}, 150, {{"lost", {1}}}) +
                                          R"({"exchange": 3, "outcome": "abandoned", "view": 2})"
                                          "\n" +
-                                         view(3, {0, 1}, 175, {{"joined", {1}}, {"donor", 0}}));
+                                         view(3, {0, 1}, 175, {{"joined", {1}}, {"donor", 0}}) +
+                                         view(4, {0}, 190, {{"left", {1}}}));
   const std::string page = report_page({folder});
   EXPECT_TRUE(has(page, "<section id=\"members\">"));
   EXPECT_TRUE(has(page,
@@ -343,10 +344,11 @@ TEST_F(RunReport, NodesThatCameAndWentHaveATimeLine) {
                   "<span style=\"left:0.000%;width:100.000%\"></span></div>"));
   EXPECT_TRUE(has(page,
                   "<span style=\"left:0.000%;width:50.000%\"></span>"
-                  "<span style=\"left:75.000%;width:25.000%\"></span>"));
+                  "<span style=\"left:75.000%;width:15.000%\"></span>"));
   EXPECT_TRUE(
       has(page, "<i class=\"lost\" style=\"left:50.000%\" title=\"lost after 50.0 s, view 2"));
   EXPECT_TRUE(has(page, "<i class=\"joined\" style=\"left:75.000%\""));
+  EXPECT_TRUE(has(page, "<i class=\"left\" style=\"left:90.000%\" title=\"left after 90.0 s"));
   EXPECT_TRUE(has(page, "<a href=\"membership.jsonl\">"));
 }
 

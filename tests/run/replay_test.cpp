@@ -28,14 +28,14 @@ class Recorded {
                            {{.number = 1,
                              .nodes = {0, 1, 2},
                              .ranks = {{0, 1}, {2, 3}, {4, 5}},
-                             .left = {{}, {}, {}}}});
+                             .places = {{}, {}, {}}}});
     const Membership second(folder_.path(), Job::kGoesOn,
                             {{.number = 2,
                               .first_exchange = 8,
                               .nodes = {0, 2},
                               .ranks = {{0, 1}, {4, 5}},
-                              .left = {LeftAt{.epoch = 3, .batch = 9, .put_off = 8},
-                                       LeftAt{.epoch = 3, .batch = 7, .put_off = 7}}}},
+                              .places = {LeftAt{.epoch = 3, .batch = 9, .put_off = 8},
+                                         LeftAt{.epoch = 3, .batch = 7, .put_off = 7}}}},
                             {{.number = 2, .first_exchange = 8, .abandoned = {7}}});
     const Membership third(
         folder_.path(), Job::kGoesOn,
@@ -43,9 +43,9 @@ class Recorded {
           .first_exchange = 12,
           .nodes = {0, 1, 2},
           .ranks = {{0, 1}, {2, 3}, {4, 5}},
-          .left = {LeftAt{.epoch = 6, .batch = 0, .equal = true},
-                   {},
-                   LeftAt{.epoch = 5, .batch = 40, .equal = true}},
+          .places = {LeftAt{.epoch = 6, .batch = 0, .equal = true},
+                     {},
+                     LeftAt{.epoch = 5, .batch = 40, .equal = true}},
           .joined = {1}}},
         {{.number = 3, .first_exchange = 11}, {.number = 4, .first_exchange = 12}});
   }

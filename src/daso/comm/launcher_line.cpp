@@ -45,6 +45,7 @@ NextView LauncherLine::next_view(Seconds limit) {
   const std::int64_t last = view_;
   before.unlock();
   const std::string answer = ask(fmt::format("next {}", last), limit);
+  if (answer == "left") throw NodeLeft();
   require(answer.starts_with("view "), "the launcher answered '{}' where a view was due", answer);
   NextView view = view_in(answer.substr(5));
   const std::lock_guard lock(mutex_);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "daso/base/environment.h"
+#include "daso/base/error.h"
 #include "daso/base/file_descriptor.h"
 #include "daso/comm/views.h"
 
@@ -19,11 +20,16 @@ namespace daso {
 // The variable by which a launcher that decides views tells a rank the descriptor of its line.
 inline constexpr const char* kLineVariable = "DASO_LAUNCHER_LINE";
 
+// There is no next view for this rank: its node has left the run on purpose, and the others go on.
+struct NodeLeft : Error {
+  NodeLeft() : Error("this node has left the run; the others go on") {}
+};
+
 // A rank's line to its launcher, a socket that it was born with. Lines of text. A question has a
 // number N, which its answer repeats: an answer that comes when nobody waits for it any more is
 // dropped.
 //
-//   N next VIEW   N view {...}                the first view after VIEW, once there is one
+//   N next VIEW   N view {...} | N left       the first view after VIEW, once there is one
 //   N start K     N go | N ended
 //   N outcome K   N commit | N abandon        once it is known
 //
@@ -40,6 +46,7 @@ class LauncherLine final : public ViewSource {
   LauncherLine& operator=(const LauncherLine&) = delete;
   ~LauncherLine() override;
 
+  // Throws PeerError if there is none within the limit, or if the launcher is gone, and NodeLeft.
   NextView next_view(Seconds limit) override;
   Start start(std::int64_t exchange) override;
   void prepared(std::int64_t exchange) override;

@@ -22,9 +22,13 @@ std::string text_of(const NextView& view) {
   for (const DecidedView& one : view.decided) {
     decided.push_back({one.number, one.first_exchange, one.abandoned});
   }
-  return json{{"number", view.number}, {"first_exchange", view.first_exchange},
-              {"nodes", nodes},        {"joined", view.joined},
-              {"decided", decided},    {"store", view.store.text()}}
+  return json{{"number", view.number},
+              {"first_exchange", view.first_exchange},
+              {"nodes", nodes},
+              {"joined", view.joined},
+              {"left", view.left},
+              {"decided", decided},
+              {"store", view.store.text()}}
       .dump();
 }
 
@@ -33,6 +37,7 @@ NextView view_in(const std::string& text) {
   NextView view{.number = fields.at("number"),
                 .first_exchange = fields.at("first_exchange"),
                 .joined = fields.at("joined"),
+                .left = fields.at("left"),
                 .store = parse_address(fields.at("store"))};
   for (const json& node : fields.at("nodes")) {
     view.nodes.push_back({node.at("id"), node.at("ranks"), node.at("first_rank")});
@@ -48,6 +53,7 @@ WorldOptions options_in(const NextView& view, WorldOptions options, int rank_id,
   WorldView world{.number = view.number,
                   .first_exchange = view.first_exchange,
                   .joined = view.joined,
+                  .left = view.left,
                   .decided = view.decided,
                   .replayed = view.replayed,
                   .end = view.end,

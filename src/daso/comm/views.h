@@ -56,6 +56,7 @@ struct NextView {
   std::int64_t first_exchange = 0;
   std::vector<Node> nodes;           // in the order of their ids
   std::vector<int> joined;           // ids of those that the view before had not
+  std::vector<int> left;  // ids of those that are not in it since they have left on purpose
   std::vector<DecidedView> decided;  // up to this one, as far as the launcher knows them
   Address store;                     // where the ranks of this view meet
   bool replayed = false;             // by script, as is the next

@@ -45,6 +45,7 @@ struct WorldView {
   std::vector<int> node_ids;        // of each node of the world
   std::vector<int> rank_ids;        // of each rank
   std::vector<int> joined;          // nodes that the view before had not, by their ids
+  std::vector<int> left;            // nodes that are not in it since they have left on purpose
   std::vector<DecidedView> decided;  // up to this one, as far as its launcher knows them
   bool replayed = false;             // by script, as is the next
   std::optional<ViewEnd> end = {};

@@ -24,7 +24,7 @@ class Worlds {
   // This process has no part in the run any more.
   bool over() const { return survives() && source_->over(); }
   // The first world, or the next one; the last is then gone. Throws as World::join does, but for a
-  // view that ends before all have come: then the next one counts.
+  // view that ends before all have come: then the next one counts. Throws NodeLeft.
   World& next();
   World& current() { return *world_; }
   bool joined() const { return world_.has_value(); }

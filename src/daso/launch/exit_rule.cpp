@@ -38,11 +38,13 @@ JobEnd judge(const std::vector<RankEnd>& ends, const JobRule& rule) {
   JobEnd job;
   int own_code = kExitOk;  // the first that is neither 0 nor 3, nor says that a rank was stopped
   bool any_peer_error = false;
+  const bool finished = rule.keep_survivors && any_well;
   for (const RankEnd& raw : ends) {
     const std::optional<RankEnd> end = counted(raw, rule);
     if (!end) continue;
+    const bool left = end->code == rule.stopped_exit && !rule.passed_on;
+    if (finished && (end->signal != 0 || end->code == kExitPeer || left)) continue;
     if (end->signal != 0) {
-      if (rule.keep_survivors && any_well) continue;
       if (!job.lost) job.lost = end;
     } else if (end->code == kExitPeer) {
       any_peer_error = true;

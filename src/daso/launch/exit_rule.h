@@ -48,7 +48,8 @@ struct JobEnd {
 // was asked because another had failed, and says nothing about the job. Ranks that only miss one
 // that was stopped by the signal are stopped as well.
 //
-// With keep_survivors lost ranks do not count as long as any other rank ended well.
+// With keep_survivors ranks that were lost, or that have left by a signal of their own, do not
+// count as long as any other rank ended well.
 JobEnd judge(const std::vector<RankEnd>& ends, const JobRule& rule);
 
 // The end to name where a job has failed. `leaders` are the ranks that reported an error of their

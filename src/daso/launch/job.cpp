@@ -52,6 +52,7 @@ Job::Job(const LaunchOptions& options, Hooks hooks)
                    .stopped_exit = options.stopped_exit,
                    .keep_survivors = options.keep_survivors,
                    .on_bad_end = [this](const RankEnd& end) { on_bad_end(end); },
+                   .takes_signal = std::move(hooks.takes_signal),
                    .on_signal = [this](int signal) { on_signal(signal); },
                    .takes_end = std::move(hooks.takes_end),
                    .on_turn = std::move(hooks.on_turn)},

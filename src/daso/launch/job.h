@@ -29,6 +29,7 @@ class Job {
   struct Hooks {
     std::function<bool(const RankEnd&)> takes_end;
     std::function<SupervisorOptions::Turn()> on_turn;
+    std::function<bool(int signal)> takes_signal;
   };
   explicit Job(const LaunchOptions& options, Hooks hooks = {});
 
@@ -54,6 +55,8 @@ class Job {
   std::string name_of(int rank) const;
   // Why a rank has ended, if it said so and that was not shown.
   std::optional<std::string> reason_of(int rank) const { return error_lines_.held_back(rank); }
+  // The last signal came from one who tells all launchers (hosts.h).
+  bool all_are_told() const { return signals_.by_input() && signals_.input_open(); }
   // Another program's words on standard error.
   void quote(const std::string& text) { error_.add(text); }
 

@@ -30,6 +30,7 @@ namespace daso {
 // How a job goes on when nodes are lost (docs/membership.md).
 struct Survival {
   int restarts = 10;   // of each node
+  int min_nodes = 1;   // with fewer members the run stops
   Seconds silence{5};  // after which a node that says nothing is lost
   bool joins = false;  // the other launchers are at work already
   bool operator==(const Survival&) const = default;

@@ -28,6 +28,7 @@ class SignalInbox {
   int descriptor() const { return descriptor_.get(); }  // readable when take() gives something
   std::optional<int> take();                            // does not block
   bool by_input() const { return by_input_; }           // the last signal to end was
+  bool input_open() const { return input_; }            // whoever speaks through it is still there
   const sigset_t& mask_before() const { return before_; }
 
  private:

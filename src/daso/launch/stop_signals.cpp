@@ -14,6 +14,13 @@ std::string saving_notice(int signal) {
       signal_text(signal));
 }
 
+std::string leaving_notice(int signal, int node) {
+  return fmt::format(
+      "told to stop by signal {}: node{} leaves after its next exchange, within 10 s, and the "
+      "others go on; a second signal ends it at once",
+      signal_text(signal), node);
+}
+
 std::string ending_notice(int signal) {
   return fmt::format(
       "told to stop by signal {}: the ranks are told as well; a second one kills them",

@@ -17,8 +17,10 @@ inline constexpr std::array<int, 3> kStopSignals = {SIGINT, SIGTERM, SIGUSR1};
 // the child's group. Only a later one means "at once".
 inline constexpr Seconds kSameSignal{1};
 
-// What happens after the first one: of a job that saves what it has, and of any other.
+// What happens after the first one: of a job that saves what it has, of a node that leaves such a
+// job, and of any other.
 std::string saving_notice(int signal);
+std::string leaving_notice(int signal, int node);
 std::string ending_notice(int signal);
 
 }  // namespace daso

@@ -162,11 +162,15 @@ bool Supervisor::on_signal(int signal) {
   }
   passed_on_ = signal;
   passed_on_at_ = Clock::now();
-  tell(signal, /*asked=*/false);
   stage_ = Stage::kAsked;
   next_ = Deadline(std::max(options_.grace, options_.time_to_save));
-  if (options_.on_signal) options_.on_signal(signal);
+  if (!options_.takes_signal || !options_.takes_signal(signal)) pass_on();
   return true;
+}
+
+void Supervisor::pass_on() {
+  tell(*passed_on_, /*asked=*/false);
+  if (options_.on_signal) options_.on_signal(*passed_on_);
 }
 
 // Ctrl-Z. The ranks stop before us and go on after us, so that none misses the store that we serve.

@@ -23,7 +23,10 @@ struct SupervisorOptions {
   bool keep_survivors = false;      // the end of one does not end the others
   // Called when a process has ended badly, and not because it was told to.
   std::function<void(const RankEnd&)> on_bad_end;
-  // Called at the first signal to end, when it has been passed on.
+  // Called at the first signal to end. True: the processes are to end in another way, within the
+  // same time; pass_on() tells them yet.
+  std::function<bool(int signal)> takes_signal;
+  // Called when it has been passed on.
   std::function<void(int signal)> on_signal;
   // Called when any process has ended. True: it does not count, and is forgotten.
   std::function<bool(const RankEnd&)> takes_end;
@@ -47,6 +50,8 @@ class Supervisor {
   ChildProcess& first_process() { return processes_.front().child; }
   // At once, whatever it does.
   void kill_process(int rank);
+  // Tells the processes of the signal that was taken.
+  void pass_on();
 
   // Returns when all processes have ended and all they printed is in the sinks.
   void run();

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daso/launch/launch.h"
-
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -8,6 +6,7 @@
 #include <set>
 
 #include "daso/launch/job.h"
+#include "daso/launch/launch.h"
 #include "daso/launch/node_lives.h"
 #include "daso/launch/view_keeper.h"
 
@@ -16,6 +15,9 @@ namespace {
 
 constexpr Seconds kLook{0.1};  // from look to look at what the views' keeper has found
 constexpr Seconds kForTheEnd{5};
+// From a signal to leaving: are the others told as well? Signals within a second are one, and who
+// tells all launchers needs a moment for it.
+constexpr Seconds kForOthersToBeTold{1};
 
 bool has_others(const LaunchOptions& options) {
   return options.node_index && options.ranks_per_node.size() > 1;
@@ -29,7 +31,8 @@ class SurvivingJob {
         program_(find_program(options.command.front(), inherited_)),
         lives_(options.survival->restarts),
         job_(options, {.takes_end = [this](const RankEnd& end) { return takes_end(end); },
-                       .on_turn = [this] { return on_turn(); }}),
+                       .on_turn = [this] { return on_turn(); },
+                       .takes_signal = [this](int signal) { return takes_signal(signal); }}),
         views_({.ranks_per_node = options.ranks_per_node,
                 .own = own_nodes(),
                 .store = job_.address().store,
@@ -43,8 +46,23 @@ class SurvivingJob {
     views_.begin();
     job_.run();
     if (finished_) views_.tell_others_of_end();
+    const int code = exit_code();
+    if (code != kExitOk && code != options_.stopped_exit) views_.vanish();
+    return code;
+  }
+
+ private:
+  int exit_code() {
+    if (left_ && !finished_ && !finished_elsewhere_) {
+      job_.say(fmt::format("node{} has left the run; --join takes it back while the others go on",
+                           own_nodes().front()));
+    }
     if (finished_elsewhere_ && job_.supervisor().ends().empty()) return job_.finish({});
     if (job_.supervisor().ends().empty()) {
+      if (left_) {
+        job_.finish({});
+        return options_.stopped_exit;
+      }
       if (!views_.missing().empty()) {
         job_.finish({});
         return kExitPeer;
@@ -59,7 +77,6 @@ class SurvivingJob {
     return job_.finish(job_.supervisor().ends());
   }
 
- private:
   std::vector<int> own_nodes() const {
     std::set<int> nodes;
     for (const RankSpot& spot : job_.spots()) nodes.insert(spot.node);
@@ -121,11 +138,12 @@ class SurvivingJob {
     const int node = spot_of(end.rank).node;
     std::set<int>& ranks = running_[node];
     ranks.erase(end.rank);
-    const bool told_to_end = job_.supervisor().rule().passed_on.has_value();
+    const std::optional<int> passed_on = job_.supervisor().rule().passed_on;
     if (end.well()) finish(node);
     // An error of the run's own would come again, and on all nodes.
     const bool lost = end.signal != 0 || end.code == kExitPeer;
-    if (!lost || told_to_end) return false;
+    const bool as_told = passed_on && (end.asked || end.signal == *passed_on);
+    if (!lost || as_told) return false;
     if (!over_ && !views_.has_entered(node)) name_missing();
     if (lost_.insert(node).second && !finished_ && !over_) {
       const std::optional<std::string> reason = job_.reason_of(end.rank);
@@ -139,10 +157,35 @@ class SurvivingJob {
     }
     views_.lost(node);
     lost_.erase(node);
-    if (!finished_ && !over_ && !lives_.died(node, views_.has_entered(node), since(start_))) {
+    if (!finished_ && !over_ && !passed_on &&
+        !lives_.died(node, views_.has_entered(node), since(start_))) {
       job_.say(fmt::format("node{} is not started again", node));
     }
     return true;
+  }
+
+  // Where other launchers go on, a signal is for this node alone, unless they are told as well:
+  // then there would be too few of them, and all stop together.
+  bool takes_signal(int signal) {
+    const int node = own_nodes().front();
+    if (!has_others(options_) || job_.all_are_told() || !views_.has_entered(node)) return false;
+    views_.announce_leaving(node);
+    told_ = Clock::now();
+    job_.say(leaving_notice(signal, node));
+    return true;
+  }
+
+  void leave_or_stop() {
+    if (!told_) return;
+    if (views_.staying() < options_.survival->min_nodes) {
+      job_.supervisor().pass_on();
+    } else if (since(*told_) >= kForOthersToBeTold) {
+      views_.leave(own_nodes().front());
+      left_ = true;
+    } else {
+      return;
+    }
+    told_.reset();
   }
 
   // Where launchers have not found each other there is nothing to come back to.
@@ -164,6 +207,7 @@ class SurvivingJob {
   }
 
   SupervisorOptions::Turn on_turn() {
+    leave_or_stop();
     const bool told_to_end = job_.supervisor().rule().passed_on.has_value();
     for (const auto& [node, why] : views_.take_unfit()) {
       job_.say(fmt::format("node{} is ended: {}", node, why));
@@ -202,10 +246,12 @@ class SurvivingJob {
   const std::string program_;
   const Clock::time_point start_ = Clock::now();
   NodeLives lives_;
-  std::map<int, std::set<int>> running_;  // ranks, by node
-  std::set<int> lost_;                    // nodes of which some ranks still run
-  bool finished_ = false;                 // a rank has come to the run's end
-  bool over_ = false;                     // there is nobody who could
+  std::map<int, std::set<int>> running_;   // ranks, by node
+  std::set<int> lost_;                     // nodes of which some ranks still run
+  std::optional<Clock::time_point> told_;  // to leave, and it is not known yet whether all are
+  bool left_ = false;                      // its node leaves, or has
+  bool finished_ = false;                  // a rank has come to the run's end
+  bool over_ = false;                      // there is nobody who could
   std::atomic<bool> finished_elsewhere_ = false;
   std::optional<Deadline> late_;  // then what has not finished is ended
   Job job_;

@@ -46,8 +46,14 @@ constexpr Seconds kOwnSleep{1};
 // From an error between nodes until the view is made anew: mostly a loss explains it before.
 constexpr Seconds kForCause{0.5};
 
-// What launchers say besides what their memberships do: the run has come to its end.
+// A node that leaves does so after its next exchange, so that the others have what it has learned,
+// but no later than this: there may be none.
+constexpr Seconds kForExchange{5};
+
+// What launchers say besides what their memberships do: the run has come to its end; this node was
+// told to leave.
 const std::vector<std::byte> kFinished = {std::byte{1}};
+const std::vector<std::byte> kLeaves = {std::byte{2}};
 
 // Takes the first word off a line.
 std::string take_word(std::string& line) {
@@ -97,8 +103,11 @@ void ViewKeeper::connect() {
   events.on_greeting = [this](const Member& member, const Greeting& greeting) {
     post([this, member, greeting] { greet(member, greeting); });
   };
-  events.on_message = [this, own](const Member&, std::span<const std::byte> bytes) {
+  events.on_message = [this, own](const Member& from, std::span<const std::byte> bytes) {
     if (std::ranges::equal(bytes, kFinished)) return post([this] { options_.on_finished(); });
+    if (std::ranges::equal(bytes, kLeaves)) {
+      return post([this, from] { membership::insert(leavers_, from); });
+    }
     const std::optional<membership::Message> message = membership::decode(bytes);
     if (!message) return;
     post([this, own, message] {
@@ -194,11 +203,24 @@ void ViewKeeper::finished(int node) {
   post([this, node] { nodes_.at(node).finished = true; });
 }
 
-void ViewKeeper::leave(int node) {
+void ViewKeeper::announce_leaving(int node) {
   post([this, node] {
-    Node& own = nodes_.at(node);
-    if (own.membership) own.membership->leave(since(start_));
+    membership::insert(leavers_, {static_cast<NodeId>(node), nodes_.at(node).incarnation});
   });
+}
+
+void ViewKeeper::leave(int node) {
+  post([this, node] { nodes_.at(node).leaves_by = since(start_) + kForExchange; });
+}
+
+void ViewKeeper::vanish() {
+  if (!options_.others) return;
+  std::promise<void> gone;
+  post([&] {
+    switchboard_->abort();
+    gone.set_value();
+  });
+  gone.get_future().wait();
 }
 
 std::vector<ViewKeeper::Unfit> ViewKeeper::take_unfit() {
@@ -284,7 +306,8 @@ void ViewKeeper::hear(int number, Node& node, RankLine& line, std::string text) 
       join(number);
     }
   } else if (word == "start") {
-    const bool goes = acts_in_view(node, line) && node.membership->started(question.about);
+    const bool goes = acts_in_view(node, line) && !node.membership->leaving() &&
+                      node.membership->started(question.about);
     line.answer(question, goes ? "go" : "ended");
   } else if (word == "prepared") {
     if (acts_in_view(node, line)) node.membership->prepared(std::stoll(text));
@@ -305,6 +328,9 @@ bool ViewKeeper::acts_in_view(const Node& node, const RankLine& line) {
 // What ranks wait for, as far as it is known by now.
 void ViewKeeper::answer(int number, Node& node) {
   if (!node.membership) return;
+  for (auto& [local, line] : node.lines) {
+    if (node.left && line.wants_view) line.answer(*std::exchange(line.wants_view, {}), "left");
+  }
   const bool acting = node.membership->phase() == Membership::Phase::kActing;
   const View& view = node.membership->view();
   for (auto& [local, line] : node.lines) {
@@ -336,7 +362,28 @@ void ViewKeeper::tick() {
   for (auto& [number, node] : nodes_) {
     if (!node.membership) continue;
     renew_if_due(node, now);
+    if (node.leaves_by && now >= *node.leaves_by) node.membership->leave(now);
     node.membership->tick(now);
+  }
+  if (options_.others) count_staying();
+}
+
+void ViewKeeper::count_staying() {
+  const int own = options_.own.front();
+  const Node& node = nodes_.at(own);
+  if (!node.membership || leavers_.empty()) return;
+  const auto is_told = [&](const Member& member) {
+    return std::ranges::any_of(leavers_,
+                               [&](const Member& leaver) { return same_launcher(member, leaver); });
+  };
+  const std::vector<Member>& members = node.membership->view().members;
+  staying_ = static_cast<int>(std::ranges::count_if(members, std::not_fn(is_told)));
+  const Seconds now = since(start_);
+  const Member self{static_cast<NodeId>(own), node.incarnation};
+  if (!is_told(self) || now < next_word_of_leaving_) return;
+  next_word_of_leaving_ = now + options_.rules.period;
+  for (const Member& member : members) {
+    if (member.node != self.node) switchboard_->send(member.node, kLeaves);
   }
 }
 
@@ -415,9 +462,14 @@ void ViewKeeper::perform(int number, Node& node, const membership::Action& actio
     // Nobody asks for one that is older than all that can be in flight.
     const auto old = merge->exchange - membership::kMostInFlight;
     node.outcomes.erase(node.outcomes.begin(), node.outcomes.lower_bound(old));
+    if (node.leaves_by) node.membership->leave(now);
   } else if (const auto* abandon = std::get_if<membership::Abandon>(&action)) {
     node.outcomes[abandon->exchange] = false;
   } else if (const auto* enter = std::get_if<membership::Enter>(&action)) {
+    std::erase_if(leavers_, [&](const Member& one) {  // it is back
+      const Member* const there = member_of(enter->view.members, one.node);
+      return there != nullptr && !same_launcher(*there, one);
+    });
     if (enter->view.number > last_told_) {
       last_told_ = enter->view.number;
       note(enter->view);
@@ -429,10 +481,12 @@ void ViewKeeper::perform(int number, Node& node, const membership::Action& actio
     node.membership->claimed(claim->view, first->second, now);
   } else if (const auto* end = std::get_if<membership::End>(&action)) {
     const bool minority = end->reason == membership::End::Reason::kMinority;
-    if (end->reason != membership::End::Reason::kLeft) {
-      declare_unfit(number, node,
-                    minority ? "it has lost the majority of the others"
-                             : "the others went on without it");
+    const bool left = end->reason == membership::End::Reason::kLeft;
+    node.left = left && node.leaves_by;
+    if (!left) {
+      declare_unfit(
+          number, node,
+          minority ? "it has lost the majority of the others" : "the others went on without it");
     }
     if (minority) nobody_left_ = true;
   }
@@ -501,6 +555,10 @@ NextView ViewKeeper::told(const View& view, const Address& store) const {
                           .first_rank = std::accumulate(ranks, ranks + node, 0)});
   }
   for (const Member& member : view.joined) told.joined.push_back(static_cast<int>(member.node));
+  for (const Member& member : leavers_) {
+    if (member_of(view.members, member.node) != nullptr) continue;
+    told.left.push_back(static_cast<int>(member.node));
+  }
   return told;
 }
 

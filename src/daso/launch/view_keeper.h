@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <climits>
 #include <functional>
 #include <map>
 #include <mutex>
@@ -39,8 +40,8 @@ struct ViewKeeperOptions {
 };
 
 // Takes part in the decisions about views (membership.h) for the nodes of this launcher, and tells
-// their ranks, over a line to each of them (comm/launcher_line.h). One thread of its own does all of
-// it; the functions below are for any other.
+// their ranks, over a line to each of them (comm/launcher_line.h). One thread of its own does all
+// of it; the functions below are for any other.
 class ViewKeeper {
  public:
   explicit ViewKeeper(ViewKeeperOptions options);
@@ -63,8 +64,14 @@ class ViewKeeper {
   // The ranks of a node have come to the end of the run. The others are about to, and are left in
   // peace unless they say that they cannot.
   void finished(int node);
-  // A node wishes to leave, in good order.
+  // A node is told to leave, of which the other launchers hear.
+  void announce_leaving(int node);
+  // How many members stay when all have left that are told to.
+  int staying() const { return staying_; }
+  // A node leaves in good order: after its next exchange, or a while.
   void leave(int node);
+  // Others take this launcher for dead at once, instead of waiting for what it says next.
+  void vanish();
 
   // A node that cannot stay as it is, though its ranks run: they are to be killed.
   struct Unfit {
@@ -87,6 +94,8 @@ class ViewKeeper {
     std::map<std::int64_t, bool> outcomes;             // of exchanges, as far as they are known
     bool waits = false;                                // to join, until all its ranks are there
     bool finished = false;                             // its ranks have ended, and well
+    std::optional<Seconds> leaves_by;                  // it is about to leave, then at the latest
+    bool left = false;                                 // it has: its ranks may end
     bool unfit = false;                                // the launcher is told so
     // A rank met an error between the nodes, in this view, that no loss explains so far.
     struct Trouble {
@@ -108,6 +117,7 @@ class ViewKeeper {
   void tick();
   void watch_ranks(Seconds now);
   void renew_if_due(Node& node, Seconds now);
+  void count_staying();
   bool lose_finished();  // whether there were any
   void declare_unfit(int number, Node& node, std::string why);
   // Does what the memberships say until none says anything more.
@@ -133,8 +143,11 @@ class ViewKeeper {
     membership::Member member;
     Address store;
   };
-  std::map<int, Launcher> known_;  // of other nodes, as they have greeted
-  bool met_ = false;               // the first view has begun, or this launcher joins
+  std::map<int, Launcher> known_;            // of other nodes, as they have greeted
+  std::vector<membership::Member> leavers_;  // who were told to leave, of all launchers
+  Seconds next_word_of_leaving_{0};
+  std::atomic<int> staying_ = INT_MAX;
+  bool met_ = false;  // the first view has begun, or this launcher joins
   Seconds last_watch_{0};
   std::atomic<bool> nobody_left_ = false;
   FileDescriptor wake_;

@@ -106,8 +106,8 @@ class Membership {
 
   // Leaves on purpose: start nothing more; what is in flight will be settled first.
   void leave(Seconds now);
-  // The own ranks are gone: leaves at once, with what they have prepared. The launcher lives, so its
-  // word still counts in the decision.
+  // The own ranks are gone: leaves at once, with what they have prepared. The launcher lives, so
+  // its word still counts in the decision.
   void fail(Seconds now);
   // Joiner: has caught up.
   void ready() { ready_ = true; }
@@ -119,6 +119,7 @@ class Membership {
 
   enum class Phase { kJoining, kActing, kChanging, kLingering, kEnded };
   Phase phase() const { return phase_; }
+  bool leaving() const { return leaving_; }  // or has left
   const Member& self() const { return self_; }
   const View& view() const { return view_; }  // the last one we know; a joiner is no member of it
   const Progress& progress() const { return votes_.progress(); }

@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <ranges>
 #include <set>
+#include <utility>
 
 #include "daso/base/checked_json.h"
 #include "daso/base/paths.h"
@@ -36,23 +37,29 @@ ordered_json json_of(const std::optional<LeftAt>& left) {
 }
 
 ordered_json json_of(const ViewRecord& view) {
-  ordered_json left = ordered_json::array();
-  for (const std::optional<LeftAt>& one : view.left) left.push_back(json_of(one));
-  return {
-      {"view", view.number},     {"first_exchange", view.first_exchange},
-      {"nodes", view.nodes},     {"ranks", view.ranks},
-      {"left", std::move(left)}, {"lost", view.lost},
-      {"joined", view.joined},   {"donor", view.donor ? ordered_json(*view.donor) : ordered_json()},
-      {"epoch", view.epoch},     {"batch", view.batch},
-      {"step", view.step},       {"time", view.time}};
+  ordered_json places = ordered_json::array();
+  for (const std::optional<LeftAt>& one : view.places) places.push_back(json_of(one));
+  return {{"view", view.number},
+          {"first_exchange", view.first_exchange},
+          {"nodes", view.nodes},
+          {"ranks", view.ranks},
+          {"places", std::move(places)},
+          {"left", view.left},
+          {"lost", view.lost},
+          {"joined", view.joined},
+          {"donor", view.donor ? ordered_json(*view.donor) : ordered_json()},
+          {"epoch", view.epoch},
+          {"batch", view.batch},
+          {"step", view.step},
+          {"time", view.time}};
 }
 
 // What older files do not have is left empty.
 void read_places(const json& line, ViewRecord& view) {
-  if (!line.contains("left")) return;
+  if (!line.contains("places")) return;
   line.at("ranks").get_to(view.ranks);
-  for (const json& one : line.at("left")) {
-    std::optional<LeftAt>& left = view.left.emplace_back();
+  for (const json& one : line.at("places")) {
+    std::optional<LeftAt>& left = view.places.emplace_back();
     if (one.is_null()) continue;
     left = {.epoch = one.at("epoch"), .batch = one.at("batch"), .equal = one.at("equal")};
     if (!one.at("put_off").is_null()) left->put_off = one.at("put_off").get<std::int64_t>();
@@ -66,6 +73,7 @@ std::optional<ViewRecord> record_in(const json& line) {
                   .first_exchange = line.at("first_exchange"),
                   .nodes = line.at("nodes"),
                   .lost = line.at("lost"),
+                  .left = line.value("left", std::vector<int>{}),
                   .joined = line.at("joined"),
                   .epoch = line.at("epoch"),
                   .batch = line.at("batch"),
@@ -95,8 +103,10 @@ void compare(ViewRecord& view, const ViewRecord& before) {
   for (const int id : view.nodes) {
     if (!has(before.nodes, id) && !has(view.joined, id)) view.joined.push_back(id);
   }
+  const std::vector<int> on_purpose = std::exchange(view.left, {});
   for (const int id : before.nodes) {
-    if (!has(view.nodes, id) || has(view.joined, id)) view.lost.push_back(id);
+    if (has(view.nodes, id) && !has(view.joined, id)) continue;
+    (has(on_purpose, id) ? view.left : view.lost).push_back(id);
   }
 }
 
@@ -125,11 +135,11 @@ std::string nodes_text(const std::vector<int>& ids, const char* what) {
 }  // namespace
 
 std::string text_of(const ViewRecord& view, std::size_t nodes) {
-  const std::string lost = nodes_text(view.lost, "lost");
-  const std::string joined = nodes_text(view.joined, "joined");
-  const std::string both = lost + (lost.empty() || joined.empty() ? "" : "; ") + joined;
+  std::vector<std::string> changes = {nodes_text(view.lost, "lost"), nodes_text(view.left, "left"),
+                                      nodes_text(view.joined, "joined")};
+  std::erase(changes, "");
   return fmt::format("view {}: {} of {} nodes{}", view.number, view.nodes.size(), nodes,
-                     both.empty() ? "" : fmt::format(" ({})", both));
+                     changes.empty() ? "" : fmt::format(" ({})", fmt::join(changes, "; ")));
 }
 
 std::string line_of(const ViewRecord& view) { return json_of(view).dump(); }
@@ -203,6 +213,7 @@ Membership::Membership(const fs::path& folder, Job job, std::vector<ViewRecord> 
 void Membership::enter(ViewRecord view) {
   if (views_.empty()) {
     view.joined.clear();  // nobody was there before
+    view.left.clear();
   } else {
     compare(view, views_.back());
   }

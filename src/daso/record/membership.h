@@ -30,9 +30,10 @@ struct ViewRecord {
   std::int64_t first_exchange = 0;
   std::vector<int> nodes = {};
   std::vector<std::vector<int>> ranks = {};      // of each node
-  std::vector<std::optional<LeftAt>> left = {};  // of each node; none: it had nothing of the run
+  std::vector<std::optional<LeftAt>> places = {};  // of each node; none: it had nothing of the run
   std::vector<int> lost = {};     // nodes of the view recorded before that are not, or not any
                                   // more, what they were
+  std::vector<int> left = {};     // the same, but they have left on purpose
   std::vector<int> joined = {};   // nodes that take the run from a donor
   std::optional<int> donor = {};  // none: nobody needed anything
   int epoch = 0;                  // these three: the step that it goes on with
@@ -69,9 +70,9 @@ class Membership {
   enum class Job { kBegins, kGoesOn };
 
   // Enters the last of the views, if it is another one than the file's last, and those before it
-  // that the file has not; they ascend. Finds out who is lost; `joined` is what the launchers say.
-  // `decided` are all views that they have decided on, also those that nobody has entered. Throws
-  // ConfigError if the file cannot be written.
+  // that the file has not; they ascend. Finds out who is lost; `joined` and `left` are what the
+  // launchers say. `decided` are all views that they have decided on, also those that nobody has
+  // entered. Throws ConfigError if the file cannot be written.
   Membership(const std::filesystem::path& folder, Job job, std::vector<ViewRecord> views,
              const std::vector<DecidedView>& decided = {});
 

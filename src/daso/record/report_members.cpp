@@ -56,7 +56,7 @@ std::string row_of(const ReportedRun& run, int id) {
   for (const ViewRecord& view : run.views) {
     if (since && (has_node(view.lost, id) || !has_node(view.nodes, id))) {
       bars += bar_between(stretch, *since, view.time);
-      marks += mark_at(stretch, view, "lost");
+      marks += mark_at(stretch, view, has_node(view.left, id) ? "left" : "lost");
       since.reset();
     }
     if (since || !has_node(view.nodes, id)) continue;
@@ -95,16 +95,16 @@ std::string table_of(const ReportedRun& run) {
   for (const ViewRecord& view : run.views) {
     rows += fmt::format(
         "<tr><th scope=\"row\">{}</th><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td>"
-        "<td>{}</td></tr>\n",
+        "<td>{}</td><td>{}</td></tr>\n",
         view.number, seconds_text(view.time - run.views.front().time), view.epoch + 1,
         with_separators(static_cast<double>(view.step), 0), ids_text(view.nodes),
-        ids_text(view.lost), ids_text(view.joined));
+        ids_text(view.lost), ids_text(view.left), ids_text(view.joined));
   }
   const std::string table = fmt::format(
       "<div class=\"scroll\"><table class=\"numbers\"><thead><tr><th scope=\"col\">View</th>"
       "<th scope=\"col\">From</th><th scope=\"col\">Epoch</th><th scope=\"col\">Step</th>"
-      "<th scope=\"col\">Nodes</th><th scope=\"col\">Lost</th><th scope=\"col\">Joined</th></tr>"
-      "</thead>\n<tbody>{}</tbody></table></div>\n",
+      "<th scope=\"col\">Nodes</th><th scope=\"col\">Lost</th><th scope=\"col\">Left</th>"
+      "<th scope=\"col\">Joined</th></tr></thead>\n<tbody>{}</tbody></table></div>\n",
       rows);
   if (run.views.size() <= kViewsInSight) return table;
   return fmt::format("<details><summary>All {} views</summary>\n{}</details>\n", run.views.size(),
@@ -123,9 +123,10 @@ std::string members_section(const ReportedRuns& runs) {
   if (content.empty()) return "";
   return fmt::format(
       "<section id=\"members\">\n<h2>Members</h2>\n<p class=\"explain\">Which nodes belonged to "
-      "the run when, by the clock. A view ends when a node is lost or joins; the others go on "
-      "meanwhile.</p>\n<ul class=\"key\"><li><i class=\"member\"></i>Member</li><li><i "
-      "class=\"lost\"></i>Lost</li><li><i class=\"joined\"></i>Joined</li></ul>\n{}</section>\n",
+      "the run when, by the clock. A view ends when a node is lost, leaves or joins; the others go "
+      "on meanwhile.</p>\n<ul class=\"key\"><li><i class=\"member\"></i>Member</li><li><i "
+      "class=\"lost\"></i>Lost</li><li><i class=\"left\"></i>Left</li><li><i "
+      "class=\"joined\"></i>Joined</li></ul>\n{}</section>\n",
       content);
 }
 

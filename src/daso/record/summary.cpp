@@ -50,6 +50,7 @@ ordered_json views_of(const std::vector<ViewRecord>& views) {
     list.push_back({{"view", view.number},
                     {"nodes", view.nodes},
                     {"lost", view.lost},
+                    {"left", view.left},
                     {"joined", view.joined},
                     {"epoch", view.epoch},
                     {"step", view.step}});

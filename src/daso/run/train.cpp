@@ -84,6 +84,15 @@ std::optional<int> train_in(World& world, Run& run, const TrainOptions& options,
   return std::nullopt;
 }
 
+// None: this node has left the run.
+World* next_of(Worlds& worlds) {
+  try {
+    return &worlds.next();
+  } catch (const NodeLeft&) {
+    return nullptr;
+  }
+}
+
 }  // namespace
 
 int train(World& world, Run& run, const TrainOptions& options) {
@@ -102,16 +111,15 @@ int train(Worlds& worlds, const TrainOptions& options, const MakeRun& make) {
   World alone = World::alone();
   std::unique_ptr<Run> run = make(alone);
   DASO_ASSERT(options.interrupt != nullptr);
-  for (;;) {
-    if (worlds.over()) return kExitOk;
-    World& world = worlds.next();
+  while (World* const world = worlds.over() ? nullptr : next_of(worlds)) {
+    options.interrupt->begin();  // others count on us by now: who ends, ends in good order
     try {
       // On the same world as long as it holds: examples may be dealt anew.
       bool ends = false;
-      for (std::optional<int> code; !ends && !world.guard().alarm->raised();) {
-        code = train_in(world, *run, options, *options.interrupt);
+      for (std::optional<int> code; !ends && !world->guard().alarm->raised();) {
+        code = train_in(*world, *run, options, *options.interrupt);
         if (code) return *code;
-        const std::optional<ViewEnd>& end = world.view()->end;
+        const std::optional<ViewEnd>& end = world->view()->end;
         ends = end && has_come_to(run->place(), *end);
         if (ends && !end->left) run = make(alone);  // as the node that was lost
       }
@@ -121,6 +129,7 @@ int train(Worlds& worlds, const TrainOptions& options, const MakeRun& make) {
       if (run->in_session() || worlds.view().replayed) throw;
     }
   }
+  return options.replayed.empty() ? run->settings().stopped_exit : kExitOk;
 }
 
 }  // namespace daso

@@ -69,7 +69,7 @@ void print_views(const Summary& summary) {
   const auto unseen = summary.unseen_examples.value_or(0);
   fmt::print("{} views{}\n", views.size(),
              unseen > 0
-                 ? fmt::format("; {} examples were not seen since their node was lost", unseen)
+                 ? fmt::format("; {} examples were not seen since their node was gone", unseen)
                  : "");
   const std::size_t hidden = views.size() > kMostLines ? views.size() - kMostLines : 0;
   if (hidden > 0) fmt::print("  {} more are in membership.jsonl\n", hidden);

@@ -27,7 +27,7 @@ std::vector<ViewRecord> views_of(const fs::path& run) {
           "gives the same bytes when it is done again",
           run.string(), kFile);
   for (const ViewRecord& view : views) {
-    require(view.left.size() == view.nodes.size() && view.ranks.size() == view.nodes.size(),
+    require(view.places.size() == view.nodes.size() && view.ranks.size() == view.nodes.size(),
             "--replay {}: view {} of {} does not say where nodes were: an older daso wrote it",
             run.string(), view.number, kFile);
   }
@@ -73,7 +73,7 @@ std::optional<std::size_t> Replay::next() const {
 std::optional<LeftAt> Replay::left_by(int node, std::size_t view) const {
   const std::optional<std::size_t> then = next_after(view, node);
   if (!then) return {};
-  return views_[*then].left[*index_of(views_[*then], node)];
+  return views_[*then].places[*index_of(views_[*then], node)];
 }
 
 // Exchanges begin at the same steps on all nodes. So whoever has come as far as the furthest has

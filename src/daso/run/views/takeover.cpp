@@ -35,7 +35,7 @@ void read_places(const World& world, const std::vector<json>& all, Takeover& fou
   std::map<std::int64_t, ViewRecord> views;
   for (int node = 0; node < topology.nodes(); ++node) {
     const json& one = all[static_cast<std::size_t>(topology.ranks_of(node).front())];
-    found.left.push_back(left_in(one));
+    found.places.push_back(left_in(one));
     for (const json& view : one.at("decided")) {
       decided.emplace(view.at(0), DecidedView{view.at(0), view.at(1), view.at(2)});
     }
@@ -128,7 +128,8 @@ ViewRecord record_of(const World& world, const Takeover& takeover, const RunPlac
   ViewRecord record{.number = view.number,
                     .first_exchange = view.first_exchange,
                     .nodes = view.node_ids,
-                    .left = takeover.left,
+                    .places = takeover.places,
+                    .left = view.left,
                     .joined = view.joined,
                     .epoch = place.epoch,
                     .batch = place.batch,

@@ -23,7 +23,7 @@ struct Takeover {
                             // every other rank that does
   std::int64_t exchanges_before = 0;  // the job, see Run
   Deal deal;               // of the epoch under way; empty: it begins here
-  std::vector<std::optional<LeftAt>> left;  // where each node was
+  std::vector<std::optional<LeftAt>> places;  // where each node was
   std::vector<DecidedView> decided;         // by launchers so far
   std::vector<ViewRecord> views;            // that were entered before, as far as they are known
 };
