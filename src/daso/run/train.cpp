@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "daso/base/error.h"
+#include "daso/comm/launcher_line.h"
 #include "daso/comm/operation.h"
 #include "daso/comm/views.h"
 #include "daso/comm/worlds.h"
