@@ -135,6 +135,20 @@ TEST(Membership, AbandonsWhatOneSurvivorLacks) {
   EXPECT_EQ(1, machines[1].view().first_exchange);
 }
 
+TEST(Membership, KeepsOneWaitingUntilASeatIsFree) {
+  Machines machines(3, Options{.seats = 3});
+  machines.join({3, 1});
+  machines.pass(2);
+  EXPECT_EQ(1, machines[0].view().number);  // nothing changes for one who waits
+  EXPECT_EQ(Phase::kJoining, machines[3].phase());
+  machines.kill(1);
+  machines.pass(1);
+  EXPECT_EQ((std::vector<NodeId>{0, 2, 3}), nodes_in(machines[0].view()));
+  machines.join({1, 2});  // its seat is taken
+  machines.pass(2);
+  EXPECT_EQ((std::vector<NodeId>{0, 2, 3}), nodes_in(machines[0].view()));
+}
+
 TEST(Membership, SuspectsANodeThatIsSilentForTooLong) {
   Machines machines(3);
   machines.kill(0, /*seen=*/false);

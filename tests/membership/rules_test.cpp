@@ -44,7 +44,7 @@ TEST(Quorum, DoesNotCountSuccessors) {
 TEST(NextView, CommitsWhatAllSurvivorsHoldAndAbandonsTheRest) {
   const std::vector<ReportOf> reports = {{kFour[0], {.progress = progress_of(8, 5, {5, 7})}},
                                          {kFour[2], {.progress = progress_of(7, 4, {4, 5})}}};
-  const auto next = next_view(view_of(kFour), reports);
+  const auto next = next_view(view_of(kFour), reports, kMostMembers);
   ASSERT_TRUE(next);
   EXPECT_EQ(2, next->number);
   EXPECT_EQ((std::vector<Member>{kFour[0], kFour[2]}), next->members);
@@ -56,14 +56,14 @@ TEST(NextView, CommitsWhatAllSurvivorsHoldAndAbandonsTheRest) {
 TEST(NextView, NamesTheLowestOfThoseWhoAreAheadInABlockingStep) {
   const std::vector<ReportOf> reports = {
       {kFour[0], {.step = 6}}, {kFour[2], {.step = 7}}, {kFour[1], {.step = 7}}};
-  EXPECT_EQ((BlockingStep{7, 1}), next_view(view_of(kFour), reports)->blocking);
+  EXPECT_EQ((BlockingStep{7, 1}), next_view(view_of(kFour), reports, kMostMembers)->blocking);
 }
 
 TEST(NextView, LetsThoseInWhomAllHear) {
   const std::vector<ReportOf> reports = {{kFour[0], {.candidates = {{4, 1}, {5, 1}, {5, 2}}}},
                                          {kFour[1], {.candidates = {{5, 1}, {5, 2}}}},
                                          {kFour[2], {.leaving = true}}};
-  const auto next = next_view(view_of(kFour), reports);
+  const auto next = next_view(view_of(kFour), reports, kMostMembers);
   EXPECT_EQ((std::vector<Member>{kFour[0], kFour[1], {5, 2}}), next->members);
   EXPECT_EQ((std::vector<Member>{{5, 2}}), next->joined);
 }
@@ -72,8 +72,19 @@ TEST(NextView, KeepsJoinersInTheMinority) {
   const Report report{.candidates = {{4, 1}, {5, 1}, {6, 1}}};
   const std::vector<ReportOf> reports = {
       {kFour[0], report}, {kFour[1], report}, {kFour[2], report}};
-  EXPECT_EQ(2, next_view(view_of(kFour), reports)->joined.size());
-  EXPECT_EQ(1, next_view(view_of({kFour[0]}), {{{kFour[0], report}}})->joined.size());
+  EXPECT_EQ(2, next_view(view_of(kFour), reports, kMostMembers)->joined.size());
+  EXPECT_EQ(1, next_view(view_of({kFour[0]}), {{{kFour[0], report}}}, kMostMembers)->joined.size());
+}
+
+TEST(NextView, HasNoMoreMembersThanSeats) {
+  // The lowest come first: those who had a seat before have lower numbers than those who stand by.
+  const Report report{.candidates = {{3, 2}, {4, 1}}};
+  const std::vector<ReportOf> reports = {
+      {kFour[0], report}, {kFour[1], report}, {kFour[2], report}};
+  EXPECT_EQ((std::vector<Member>{{3, 2}}), next_view(view_of(kFour), reports, 4)->joined);
+  EXPECT_EQ(2, next_view(view_of(kFour), reports, 5)->joined.size());
+  EXPECT_TRUE(next_view(view_of(kFour), reports, 3)->joined.empty());
+  EXPECT_TRUE(next_view(view_of(kFour), reports, 2)->joined.empty());
 }
 
 TEST(NextView, TakesTheWordOfTheLivingAboutTheDead) {
@@ -82,16 +93,17 @@ TEST(NextView, TakesTheWordOfTheLivingAboutTheDead) {
                                          {kFour[0], {.dead = {kFour[1], kFour[2]}}},
                                          {kFour[2], {.dead = {kFour[3]}}},
                                          {kFour[3], {}}};
-  EXPECT_EQ((std::vector<Member>{kFour[1], kFour[2]}), next_view(view_of(kFour), reports)->members);
+  EXPECT_EQ((std::vector<Member>{kFour[1], kFour[2]}),
+            next_view(view_of(kFour), reports, kMostMembers)->members);
 }
 
 TEST(NextView, RefusesReportsThatCannotBeOfOneView) {
   const std::vector<ReportOf> apart = {{kFour[0], {.progress = progress_of(1000, 1000)}},
                                        {kFour[1], {.progress = progress_of(3, 3)}}};
-  EXPECT_FALSE(next_view(view_of(kFour), apart));
+  EXPECT_FALSE(next_view(view_of(kFour), apart, kMostMembers));
   const std::vector<ReportOf> older = {{kFour[0], {.progress = progress_of(3, 3)}}};
-  EXPECT_FALSE(next_view(view_of(kFour, 4), older));
-  EXPECT_FALSE(next_view(view_of(kFour), {}));
+  EXPECT_FALSE(next_view(view_of(kFour, 4), older, kMostMembers));
+  EXPECT_FALSE(next_view(view_of(kFour), {}, kMostMembers));
 }
 
 TEST(Votes, CommitWhenAllHavePrepared) {

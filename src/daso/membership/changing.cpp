@@ -15,8 +15,9 @@ bool Membership::has_reason_to_change() const {
   if (std::ranges::any_of(peers_, &Peer::leaving)) return true;
   // A joiner enters when all hear it: else the change would be for nothing, again and again.
   return std::ranges::any_of(ready_candidates(), [&](const Member& candidate) {
-    return std::ranges::all_of(
-        peers_, [&](const Peer& peer) { return contains(peer.candidates, candidate); });
+    return has_seat_for(candidate) && std::ranges::all_of(peers_, [&](const Peer& peer) {
+             return contains(peer.candidates, candidate);
+           });
   });
 }
 
@@ -147,7 +148,7 @@ void Membership::propose_if_enough(Seconds now) {
     for (const ReportOf& one : proposer_.reports()) {
       if (one.member != self_) reports.push_back(one);
     }
-    next = next_view(view_, reports);
+    next = next_view(view_, reports, options_.seats);
   }
   if (!next) return;
   proposer_.propose(*std::move(next));

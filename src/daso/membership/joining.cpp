@@ -56,6 +56,12 @@ std::vector<Member> Membership::ready_candidates() const {
   return ready;
 }
 
+// The one that its own node has counts as free: it has a successor.
+bool Membership::has_seat_for(const Member& candidate) const {
+  return view_.members.size() < options_.seats ||
+         member_of(view_.members, candidate.node) != nullptr;
+}
+
 void Membership::leave(Seconds now) {
   leaving_ = true;
   if (phase_ == Phase::kJoining) return end(End::Reason::kLeft);

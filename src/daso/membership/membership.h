@@ -21,7 +21,8 @@ struct Options {
   Seconds report{2};    // how long a change of view waits for a member that lives but says nothing
   Seconds retry{1};     // from a ballot that failed to the next, up to four times that later
   Seconds give_up{5};   // a node that has been without majority for longer stops
-  bool tie_break = false;  // a witness or an exclusive file answers claims
+  std::size_t seats = kMostMembers;  // no view has more members: who is beyond waits for a seat
+  bool tie_break = false;            // a witness or an exclusive file answers claims
   bool sole = false;  // one launcher has all nodes and sees all deaths: whoever is left decides
 };
 
@@ -123,6 +124,10 @@ class Membership {
   const Member& self() const { return self_; }
   const View& view() const { return view_; }  // the last one we know; a joiner is no member of it
   const Progress& progress() const { return votes_.progress(); }
+  // A joiner that hears the members, who have no seat for it.
+  bool waits_for_seat() const {
+    return phase_ == Phase::kJoining && !heard_.empty() && view_.members.size() >= options_.seats;
+  }
   // Since when too few members are in reach; none: there are enough.
   std::optional<Seconds> alone_since() const { return alone_since_; }
 
@@ -149,6 +154,7 @@ class Membership {
   Pulse pulse() const;
   void commit();
   std::vector<Member> ready_candidates() const;
+  bool has_seat_for(const Member& candidate) const;
   void learn(const View& view, Seconds now);
   bool settle(const View& next);
   void enter(const View& view, Seconds now);

@@ -44,7 +44,8 @@ std::vector<ReportOf> living(std::span<const ReportOf> reports) {
 }
 
 // Of several incarnations of a node that want to join the last one counts: it replaced the others.
-void admit(View& next, std::span<const ReportOf> reports, const std::vector<Member>& heard) {
+void admit(View& next, std::span<const ReportOf> reports, const std::vector<Member>& heard,
+           std::size_t seats) {
   for (const Member& candidate : heard) {
     const bool by_all = std::ranges::all_of(reports, [&](const ReportOf& one) {
       return one.report.leaving || contains(one.report.candidates, candidate);
@@ -58,7 +59,8 @@ void admit(View& next, std::span<const ReportOf> reports, const std::vector<Memb
   }
   // Should they all fail at once, those who were there before must still be a majority. One may
   // come in any case.
-  const std::size_t most = std::max<std::size_t>(next.members.size(), 2) - 1;
+  const std::size_t minority = std::max<std::size_t>(next.members.size(), 2) - 1;
+  const std::size_t most = std::min(minority, seats - std::min(seats, next.members.size()));
   if (next.joined.size() > most) next.joined.resize(most);
   for (const Member& joiner : next.joined) insert(next.members, joiner);
 }
@@ -69,7 +71,8 @@ bool Progress::holds(ExchangeNumber exchange) const {
   return exchange < committed || std::ranges::binary_search(held, exchange);
 }
 
-std::optional<View> next_view(const View& before, std::span<const ReportOf> all) {
+std::optional<View> next_view(const View& before, std::span<const ReportOf> all,
+                              std::size_t seats) {
   const std::vector<ReportOf> reports = living(all);
   if (reports.empty()) return std::nullopt;
   View next{.number = before.number + 1, .first_exchange = before.first_exchange};
@@ -87,7 +90,7 @@ std::optional<View> next_view(const View& before, std::span<const ReportOf> all)
   // Who is ahead has committed what the last one has started.
   if (next.first_exchange - unsettled > 2 * kMostInFlight) return std::nullopt;
   next.settled = settle(reports, unsettled, next.first_exchange);
-  if (stays != nullptr) admit(next, reports, stays->report.candidates);
+  if (stays != nullptr) admit(next, reports, stays->report.candidates, seats);
   next.blocking = furthest_step(reports, next);
   return next;
 }

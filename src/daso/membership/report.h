@@ -48,12 +48,14 @@ struct ReportOf {
 // them must go: else the other would ask for the next change at once. Words are taken in the order
 // of the reports, the proposer's first, and those of the dead are void.
 //   members   those who reported and do not leave, and candidates that all of them hear, fewer than
-//             those who stay: joiners may be gone as fast as they came
+//             those who stay, since joiners may be gone as fast as they came, and as long as there
+//             are seats
 //   K         the highest number started + 1
 //   settled   committed is what all who reported hold, a lost node's part included; the rest is
 //             abandoned. Who leaves is asked too: it has nothing in flight, so it costs nothing.
 // None: the reports cannot be of one view, since survivors differ by the exchanges in flight at
 // most.
-std::optional<View> next_view(const View& before, std::span<const ReportOf> reports);
+std::optional<View> next_view(const View& before, std::span<const ReportOf> reports,
+                              std::size_t seats);
 
 }  // namespace daso::membership
