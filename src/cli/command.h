@@ -36,6 +36,7 @@ Command add_predict(CLI::App& parent);
 Command add_generate(CLI::App& parent);
 Command add_compare(CLI::App& parent);
 Command add_report(CLI::App& parent);
+Command add_witness(CLI::App& parent);
 Command add_top(CLI::App& parent);
 Command add_make_images(CLI::App& parent);
 Command add_make_text(CLI::App& parent);

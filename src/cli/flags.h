@@ -58,6 +58,8 @@ inline constexpr Shape kOneRank{.nodes = 1, .ranks_per_node = 1};
 // joins; a program that is merely started has its own.
 void add_launch_flags(CLI::App& app, LaunchFlags& flags, Shape shape);
 void add_world_flags(CLI::App& app, LaunchFlags& flags);
+// The token by which the processes of a job know each other.
+void add_token_flags(CLI::App& app, std::string& token);
 
 // What happens when a node is lost.
 struct SurvivalFlags {

@@ -18,15 +18,19 @@ namespace {
 constexpr Seconds kShortestLimit{0.001};
 constexpr Seconds kShortestSilence{0.5};
 
-// HOST:PORT,..., in the form that Address::text() gives.
-std::string parse_rendezvous(const std::string& text) {
+// HOST:PORT, in the form that Address::text() gives.
+std::string parse_place(const char* flag, const std::string& text) {
   try {
-    std::vector<std::string> places;
-    for (const std::string& place : split(text, ',')) places.push_back(parse_address(place).text());
-    return join(places, ",");
+    return parse_address(text).text();
   } catch (const ConfigError& error) {
-    throw ConfigError(fmt::format("--rendezvous: {}", error.what()));
+    throw ConfigError(fmt::format("{}: {}", flag, error.what()));
   }
+}
+
+std::string parse_places(const char* flag, const std::string& text) {
+  std::vector<std::string> places;
+  for (const std::string& place : split(text, ',')) places.push_back(parse_place(flag, place));
+  return join(places, ",");
 }
 
 // The first line of a file, or of standard input (-), which belongs to others after it.
@@ -59,6 +63,16 @@ std::vector<std::string> parse_hosts(const std::string& text) {
 }
 
 }  // namespace
+
+void add_token_flags(CLI::App& app, std::string& token) {
+  const auto add = [&app](const char* name, const char* type, const char* meaning, auto take) {
+    app.add_option_function<std::string>(name, take, meaning)->type_name(type)->group("Ranks");
+  };
+  add("--job-token", "TEXT", "Keeps processes of other jobs out; also DASO_JOB_TOKEN",
+      [&](const std::string& text) { token = text; });
+  add("--job-token-file", "FILE", "The same from a file, or - for standard input; ps shows flags",
+      [&](const std::string& text) { token = token_in(text); });
+}
 
 void add_launch_flags(CLI::App& app, LaunchFlags& flags, Shape shape) {
   const auto add = [&app](const char* name, const char* type, const char* meaning, auto take) {
@@ -93,15 +107,12 @@ void add_launch_flags(CLI::App& app, LaunchFlags& flags, Shape shape) {
       })
       ->default_str(flags.backend);
   add("--rendezvous", "HOST:PORT", "Where the ranks meet; an address of node 0, or of each node",
-      [&](const std::string& text) { flags.rendezvous = parse_rendezvous(text); });
+      [&](const std::string& text) { flags.rendezvous = parse_places("--rendezvous", text); });
   add("--interface", "DEV", "Network device to talk through",
       [&](const std::string& text) { flags.interface = text; });
   add("--ports", "FIRST-LAST", "Ports that ranks call each other at, with --backend tcp",
       [&](const std::string& text) { flags.ports = parse_ports(text); });
-  add("--job-token", "TEXT", "Keeps processes of other jobs out; also DASO_JOB_TOKEN",
-      [&](const std::string& text) { flags.job_token = text; });
-  add("--job-token-file", "FILE", "The same from a file, or - for standard input; ps shows flags",
-      [&](const std::string& text) { flags.job_token = token_in(text); });
+  add_token_flags(app, flags.job_token);
   add("--timeout", "SECONDS", "Limit of everything that waits for another rank",
       [&](const std::string& text) {
         flags.limit = parse_seconds("--timeout", text, kShortestLimit);
@@ -127,14 +138,21 @@ void add_survival_flags(CLI::App& app, SurvivalFlags& flags, LaunchFlags& launch
         flags.go_on = parse_choice("--on-failure", text, {"continue", "stop"}) == "continue";
       })
       ->default_str("stop");
-  add("--restarts", "N", "How often a lost node is started again",
-      [&](const std::string& text) {
-        flags.survival.restarts = parse_count("--restarts", text, 0);
-      })
-      ->default_str(std::to_string(flags.survival.restarts));
+  add("--restarts", "N", "How often a lost node is started again", [&](const std::string& text) {
+    flags.survival.restarts = parse_count("--restarts", text, 0);
+  })->default_str(std::to_string(flags.survival.restarts));
+  add("--min-nodes", "N", "With fewer nodes the run saves and stops", [&](const std::string& text) {
+    flags.survival.min_nodes = parse_count("--min-nodes", text, 1);
+  })->default_str(std::to_string(flags.survival.min_nodes));
+  add("--standby", "N", "The last N of --nodes wait until another is lost, with their data open",
+      [&](const std::string& text) { flags.survival.standby = parse_count("--standby", text, 0); })
+      ->default_str(std::to_string(flags.survival.standby));
+  add("--witness", "HOST:PORT",
+      "Says which half goes on where launchers fall into two: daso witness",
+      [&](const std::string& text) { flags.survival.witness = parse_place("--witness", text); });
   add("--join", "HOST:PORT,...", "Join a run at work whose launchers listen there, as --node-index",
       [&](const std::string& text) {
-        launch.rendezvous = parse_rendezvous(text);
+        launch.rendezvous = parse_places("--join", text);
         flags.survival.joins = true;
       });
   add("--silence", "SECONDS", "After which a node that says nothing is lost",

@@ -59,6 +59,7 @@ std::vector<Command> add_commands(CLI::App& app) {
           daso::cli::add_report(app),
           daso::cli::add_top(app),
           daso::cli::add_run(app),
+          daso::cli::add_witness(app),
           daso::cli::add_doctor(app),
           daso::cli::add_schedule(app),
           daso::cli::add_make_images(*make),

@@ -128,6 +128,15 @@ void check_resume_from(const fs::path& checkpoint) {
           checkpoint.string(), checkpoint.string());
 }
 
+// Whoever is started by itself, now or later, must find the same folder.
+void prepare_survival(TrainCommand& command) {
+  const fs::path& out = command.options.out;
+  const bool by_hand = command.launch.node_index && command.launch.hosts.empty();
+  require(!by_hand || !out.empty() || place_from(this_environment()),
+          "launchers that go on when one is lost need --out, the same folder for all of them");
+  if (!out.empty()) command.launch.survival->views = (current_folder() / out / "views").string();
+}
+
 int act(CLI::App& app, TrainCommand& command, const Invocation& invocation) {
   const Settings& options = command.options;
   check_resume_from(options.resume_from);
@@ -149,16 +158,17 @@ int act(CLI::App& app, TrainCommand& command, const Invocation& invocation) {
   if (options.precision == Precision::kBf16) cap_instruction_sets();
   command.launch.stopped_exit = options.stopped_exit;
   command.launch.survival = survival_of(command.survival, command.launch);
+  if (command.launch.survival) prepare_survival(command);
   Interrupt interrupt(rank_interrupt(options.stopped_exit));
   std::vector<std::string> arguments = invocation.arguments;
   const bool one_by_one = command.launch.survival || !command.replay.empty();
   if (one_by_one && options.out.empty() && !place_from(this_environment())) {
     // Ranks that are started later, or know nobody else yet, must find it.
-    arguments.insert(arguments.end(), {"--out", (current_folder() / make_default_folder()).string()});
+    arguments.insert(arguments.end(),
+                     {"--out", (current_folder() / make_default_folder()).string()});
   }
   return on_ranks({"train", command.launch, kSmallCluster, configuration_of(command.options)},
-                  arguments,
-                  std::function<int(Worlds&)>([&](Worlds& worlds) {
+                  arguments, std::function<int(Worlds&)>([&](Worlds& worlds) {
                     return train(worlds, command, interrupt);
                   }));
 }

@@ -44,7 +44,8 @@ NextView LauncherLine::next_view(Seconds limit) {
   std::unique_lock before(mutex_);
   const std::int64_t last = view_;
   before.unlock();
-  const std::string answer = ask(fmt::format("next {}", last), limit);
+  std::string answer = "wait";
+  while (answer == "wait") answer = ask(fmt::format("next {}", last), limit);
   if (answer == "left") throw NodeLeft();
   require(answer.starts_with("view "), "the launcher answered '{}' where a view was due", answer);
   NextView view = view_in(answer.substr(5));

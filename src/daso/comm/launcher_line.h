@@ -30,6 +30,7 @@ struct NodeLeft : Error {
 // dropped.
 //
 //   N next VIEW   N view {...} | N left       the first view after VIEW, once there is one
+//                 N wait                      there is no seat for this node yet: ask again
 //   N start K     N go | N ended
 //   N outcome K   N commit | N abandon        once it is known
 //
@@ -67,11 +68,11 @@ class LauncherLine final : public ViewSource {
   std::mutex asking_;  // one question at a time
   std::mutex mutex_;   // guards what follows
   std::condition_variable changed_;
-  std::uint64_t question_ = 0;  // the last one's number
+  std::uint64_t question_ = 0;         // the last one's number
   std::optional<std::string> answer_;  // to it
-  std::int64_t view_ = 0;  // the last one that was told
-  bool ended_ = false;     // it has
-  bool closed_ = false;    // the launcher is gone
+  std::int64_t view_ = 0;              // the last one that was told
+  bool ended_ = false;                 // it has
+  bool closed_ = false;                // the launcher is gone
   std::vector<std::function<void()>> actions_;
   std::jthread thread_;  // last: it uses all of the above
 };

@@ -28,7 +28,8 @@ std::string text_of(const NextView& view) {
               {"joined", view.joined},
               {"left", view.left},
               {"decided", decided},
-              {"store", view.store.text()}}
+              {"store", view.store.text()},
+              {"last", view.last}}
       .dump();
 }
 
@@ -38,7 +39,8 @@ NextView view_in(const std::string& text) {
                 .first_exchange = fields.at("first_exchange"),
                 .joined = fields.at("joined"),
                 .left = fields.at("left"),
-                .store = parse_address(fields.at("store"))};
+                .store = parse_address(fields.at("store")),
+                .last = fields.at("last")};
   for (const json& node : fields.at("nodes")) {
     view.nodes.push_back({node.at("id"), node.at("ranks"), node.at("first_rank")});
   }

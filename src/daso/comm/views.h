@@ -54,12 +54,13 @@ struct NextView {
   };
   std::int64_t number = 0;
   std::int64_t first_exchange = 0;
-  std::vector<Node> nodes;           // in the order of their ids
-  std::vector<int> joined;           // ids of those that the view before had not
-  std::vector<int> left;  // ids of those that are not in it since they have left on purpose
+  std::vector<Node> nodes;  // in the order of their ids
+  std::vector<int> joined;  // ids of those that the view before had not
+  std::vector<int> left;    // ids of those that are not in it since they have left on purpose
   std::vector<DecidedView> decided;  // up to this one, as far as the launcher knows them
   Address store;                     // where the ranks of this view meet
-  bool replayed = false;             // by script, as is the next
+  bool last = false;      // of a node that has lost the others: to save what it has, and end
+  bool replayed = false;  // by script, as is the next
   std::optional<ViewEnd> end = {};
 };
 // Without what belongs to replays.

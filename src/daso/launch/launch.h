@@ -29,10 +29,13 @@ namespace daso {
 
 // How a job goes on when nodes are lost (docs/membership.md).
 struct Survival {
-  int restarts = 10;   // of each node
-  int min_nodes = 1;   // with fewer members the run stops
-  Seconds silence{5};  // after which a node that says nothing is lost
-  bool joins = false;  // the other launchers are at work already
+  int restarts = 10;    // of each node
+  int min_nodes = 1;    // with fewer members the run stops
+  int standby = 0;      // the last nodes, so many, wait until one of the others is lost
+  Seconds silence{5};   // after which a node that says nothing is lost
+  bool joins = false;   // the other launchers are at work already
+  std::string witness;  // HOST:PORT; says which half goes on where launchers fall into two
+  std::string views;    // else a folder does, if all launchers see it; empty: none
   bool operator==(const Survival&) const = default;
 };
 

@@ -26,6 +26,17 @@ void validate(const LaunchOptions& options) {
   }
   require(options.grace >= Seconds(0), "the grace time cannot be {} s; give 0 or more",
           options.grace.count());
+  if (options.survival) {
+    const auto& [restarts, min_nodes, standby, silence, joins, witness, views] = *options.survival;
+    require(standby < nodes, "--standby {} of {} nodes leaves none that begins; give fewer",
+            standby, nodes);
+    require(min_nodes <= nodes - standby,
+            "--min-nodes {} are more than the {} nodes that the run begins with", min_nodes,
+            nodes - standby);
+    require(witness.empty() || (options.node_index && nodes > 1),
+            "--witness is for several launchers, each with a --node-index: one that has all nodes "
+            "cannot fall into halves");
+  }
   if (options.node_index) {
     require(*options.node_index >= 0 && *options.node_index < nodes,
             "node index {} does not exist: the job has {} nodes, counted from 0",
@@ -39,10 +50,11 @@ void validate(const LaunchOptions& options) {
             "each launcher",
             options.rendezvous);
     if (nodes > 1 && options.survival) {
-      require(static_cast<int>(launcher_addresses(options).size()) == nodes,
-              "a job of {} nodes that goes on when one is lost needs {} places in --rendezvous, one "
-              "for each launcher, like a:4000,b:4000; got {}",
-              nodes, nodes, options.rendezvous);
+      require(
+          static_cast<int>(launcher_addresses(options).size()) == nodes,
+          "a job of {} nodes that goes on when one is lost needs {} places in --rendezvous, one "
+          "for each launcher, like a:4000,b:4000; got {}",
+          nodes, nodes, options.rendezvous);
       require(!options.job_token.empty(),
               "several launchers that go on when one is lost need a job token that all know: "
               "--job-token-file FILE or DASO_JOB_TOKEN");

@@ -101,8 +101,8 @@ bool Supervisor::turn(Seconds at_most) {
 bool Supervisor::all_ended() {
   // What has just ended may be started again.
   if (options_.on_turn) more_to_come_ = options_.on_turn().more_to_come;
-  return !more_to_come_ &&
-         std::all_of(processes_.begin(), processes_.end(), [](const auto& one) { return one.ended; });
+  return !more_to_come_ && std::all_of(processes_.begin(), processes_.end(),
+                                       [](const auto& one) { return one.ended; });
 }
 
 void Supervisor::kill_process(int rank) {
@@ -160,12 +160,21 @@ bool Supervisor::on_signal(int signal) {
     next_.reset();
     return true;
   }
+  ask_to_end(signal);
+  if (!options_.takes_signal || !options_.takes_signal(signal)) pass_on();
+  return true;
+}
+
+void Supervisor::ask_to_end(int signal) {
   passed_on_ = signal;
   passed_on_at_ = Clock::now();
   stage_ = Stage::kAsked;
   next_ = Deadline(std::max(options_.grace, options_.time_to_save));
-  if (!options_.takes_signal || !options_.takes_signal(signal)) pass_on();
-  return true;
+}
+
+void Supervisor::stop(int signal) {
+  ask_to_end(signal);
+  tell(signal, /*asked=*/false);
 }
 
 void Supervisor::pass_on() {

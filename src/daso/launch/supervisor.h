@@ -52,6 +52,8 @@ class Supervisor {
   void kill_process(int rank);
   // Tells the processes of the signal that was taken.
   void pass_on();
+  // As if this signal had come to us, and nobody had taken it.
+  void stop(int signal);
 
   // Returns when all processes have ended and all they printed is in the sinks.
   void run();
@@ -84,6 +86,7 @@ class Supervisor {
   void look_at_processes();
   void on_end(const RankEnd& end);
   bool on_signal(int signal);  // false: it is one with the signal before
+  void ask_to_end(int signal);
   void stand_still();
   void on_clock();
   void tell(int signal, bool asked);

@@ -3,12 +3,15 @@
 
 #include <algorithm>
 #include <atomic>
+#include <csignal>
+#include <memory>
 #include <set>
 
 #include "daso/launch/job.h"
 #include "daso/launch/launch.h"
 #include "daso/launch/node_lives.h"
 #include "daso/launch/view_keeper.h"
+#include "daso/launch/witness.h"
 
 namespace daso {
 namespace {
@@ -38,6 +41,7 @@ class SurvivingJob {
                 .store = job_.address().store,
                 .rules = rules(),
                 .others = others(),
+                .make_tie_break = tie_break(),
                 .on_view = {},
                 .on_finished = [this] { finished_elsewhere_ = true; }}) {}
 
@@ -53,6 +57,11 @@ class SurvivingJob {
 
  private:
   int exit_code() {
+    if (saving_) return job_.finish({}), kExitPeer;
+    if (too_few_) {
+      const int code = job_.finish(job_.supervisor().ends());
+      return code == options_.stopped_exit ? kExitPeer : code;
+    }
     if (left_ && !finished_ && !finished_elsewhere_) {
       job_.say(fmt::format("node{} has left the run; --join takes it back while the others go on",
                            own_nodes().front()));
@@ -67,10 +76,11 @@ class SurvivingJob {
         job_.finish({});
         return kExitPeer;
       }
-      job_.say(over_ ? "no node is left that has the run, --resume goes on from its last checkpoint; "
-                       "the job ends with exit code 3"
-                     : "all nodes are lost, and none is started again; the job ends with exit code "
-                       "3");
+      job_.say(over_
+                   ? "no node is left that has the run, --resume goes on from its last checkpoint; "
+                     "the job ends with exit code 3"
+                   : "all nodes are lost, and none is started again; the job ends with exit code "
+                     "3");
       job_.finish({});
       return kExitPeer;
     }
@@ -87,7 +97,31 @@ class SurvivingJob {
     membership::Options rules;
     rules.silence = options_.survival->silence;
     rules.sole = !has_others(options_);  // then there is nobody else who could decide
+    rules.seats =
+        options_.ranks_per_node.size() - static_cast<std::size_t>(options_.survival->standby);
+    rules.tie_break = tie_break() != nullptr;
     return rules;
+  }
+
+  // Who says which half goes on where the launchers have fallen into two.
+  std::function<std::unique_ptr<TieBreak>(const membership::Member&)> tie_break() const {
+    const Survival& survival = *options_.survival;
+    if (!has_others(options_)) return {};
+    if (!survival.witness.empty()) {
+      return [witness = resolved(parse_address(survival.witness)),
+              key = job_.address().token](const membership::Member&) {
+        return std::make_unique<WitnessTieBreak>(
+            WitnessTieBreak::Options{.witness = witness, .key = key});
+      };
+    }
+    if (survival.views.empty()) return {};
+    return [folder = survival.views](const membership::Member& self) {
+      return std::make_unique<FileTieBreak>(folder, self);
+    };
+  }
+
+  static Address resolved(const Address& address) {
+    return {addresses_of(address.host).front(), address.port};
   }
 
   std::optional<OtherLaunchers> others() {
@@ -98,8 +132,7 @@ class SurvivingJob {
       if (static_cast<int>(node) == *options_.node_index) {
         others.listening = listen_on(entries[node]).release();
       } else {
-        others.nodes[static_cast<membership::NodeId>(node)] = {
-            addresses_of(entries[node].host).front(), entries[node].port};
+        others.nodes[static_cast<membership::NodeId>(node)] = resolved(entries[node]);
       }
     }
     return others;
@@ -138,6 +171,7 @@ class SurvivingJob {
     const int node = spot_of(end.rank).node;
     std::set<int>& ranks = running_[node];
     ranks.erase(end.rank);
+    if (saving_) return true;  // it has said itself what came of it
     const std::optional<int> passed_on = job_.supervisor().rule().passed_on;
     if (end.well()) finish(node);
     // An error of the run's own would come again, and on all nodes.
@@ -209,6 +243,9 @@ class SurvivingJob {
   SupervisorOptions::Turn on_turn() {
     leave_or_stop();
     const bool told_to_end = job_.supervisor().rule().passed_on.has_value();
+    for (const std::string& notice : views_.take_notices()) job_.say(notice);
+    save_if_cut_off();
+    stop_if_too_few();
     for (const auto& [node, why] : views_.take_unfit()) {
       job_.say(fmt::format("node{} is ended: {}", node, why));
       kill(node);
@@ -228,6 +265,29 @@ class SurvivingJob {
     }
     const std::optional<Seconds> pause = lives_.pause(since(start_));
     return {.again = std::min(kLook, pause.value_or(kLook)), .more_to_come = pause.has_value()};
+  }
+
+  // The others may go on, without us: what this node has is saved beside the run.
+  void save_if_cut_off() {
+    if (saving_ && saving_->passed()) {
+      for (const int node : own_nodes()) kill(node);
+    }
+    if (saving_ || finished_ || over_ || !views_.cut_off()) return;
+    saving_ = Deadline(options_.limit);
+    over_ = true;
+    job_.say(
+        fmt::format("node{} has lost the majority of the others, and ends", own_nodes().front()));
+  }
+
+  // All launchers see the same view, so all do this.
+  void stop_if_too_few() {
+    const int least = options_.survival->min_nodes;
+    const bool told = job_.supervisor().rule().passed_on.has_value();
+    if (told || finished_ || over_ || views_.members() >= least) return;
+    too_few_ = true;
+    job_.say(fmt::format("{} of the {} nodes that --min-nodes asks for are left: all save and stop",
+                         views_.members(), least));
+    job_.supervisor().stop(SIGTERM);
   }
 
   // The run is over on other machines: a node that has not come back in time is not needed.
@@ -252,6 +312,8 @@ class SurvivingJob {
   bool left_ = false;                      // its node leaves, or has
   bool finished_ = false;                  // a rank has come to the run's end
   bool over_ = false;                      // there is nobody who could
+  bool too_few_ = false;                   // nodes are left, and those stop
+  std::optional<Deadline> saving_;         // what the node has, since the others are out of reach
   std::atomic<bool> finished_elsewhere_ = false;
   std::optional<Deadline> late_;  // then what has not finished is ended
   Job job_;

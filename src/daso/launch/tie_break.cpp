@@ -7,11 +7,14 @@
 #include <cerrno>
 #include <charconv>
 #include <cstring>
+#include <span>
 
+#include "daso/base/checksum.h"
 #include "daso/base/error.h"
 #include "daso/base/file_descriptor.h"
 #include "daso/base/paths.h"
 #include "daso/base/text.h"
+#include "daso/launch/incarnation.h"
 #include "daso/membership/message.h"
 
 namespace daso {
@@ -98,17 +101,38 @@ std::optional<std::vector<Member>> parse_half(std::string_view text) {
   return half;
 }
 
-FileTieBreak::FileTieBreak(fs::path folder, Seconds limit)
-    : folder_(std::move(folder)), limit_(limit) {}
+std::string name_of(const membership::View& view) {
+  const std::string members = text_of_half(view.members);
+  return fmt::format("{}-{:016x}", view.number, checksum_of(std::as_bytes(std::span(members))));
+}
 
-std::optional<std::vector<Member>> FileTieBreak::claim(membership::ViewNumber view,
+FileTieBreak::FileTieBreak(fs::path folder, const Member& self, Seconds limit)
+    : folder_(std::move(folder)), limit_(limit) {
+  try {
+    disk_.within(limit_, "writing to " + folder_.string(),
+                 [path = folder_ / launcher_of(self)] { first_text_at(path, ""); });
+  } catch (const std::exception&) {
+    // It will be missed where it is asked for.
+  }
+}
+
+std::optional<std::vector<Member>> FileTieBreak::claim(const membership::View& view,
                                                        const std::vector<Member>& half) {
-  const fs::path path = folder_ / fmt::format("{}", view);
   trouble_.clear();
   try {
-    const std::string first = disk_.within(
-        limit_, "claiming " + path.string(),
-        [path, text = text_of_half(half) + "\n"] { return first_text_at(path, text); });
+    const fs::path path = folder_ / name_of(view);
+    const std::string first =
+        disk_.within(limit_, "claiming " + path.string(),
+                     [path, members = view.members, text = text_of_half(half) + "\n"] {
+                       for (const Member& member : members) {
+                         if (is_there(path.parent_path() / launcher_of(member))) continue;
+                         throw Error(fmt::format(
+                             "{} is not a folder that all nodes see: node {} has left no "
+                             "trace there",
+                             path.parent_path().string(), member.node));
+                       }
+                       return first_text_at(path, text);
+                     });
     auto named = parse_half(trim(first));
     if (!named) trouble_ = fmt::format("{} names no half of a view", path.string());
     return named;

@@ -11,12 +11,12 @@
 #include <cerrno>
 #include <cstring>
 #include <future>
-#include <numeric>
 #include <utility>
 
 #include "daso/base/error.h"
 #include "daso/base/text.h"
 #include "daso/base/thread_name.h"
+#include "daso/launch/incarnation.h"
 
 namespace daso {
 namespace {
@@ -26,23 +26,6 @@ using membership::Membership;
 using membership::NodeId;
 using membership::View;
 
-// A launcher that is started again has a higher incarnation than before, and so has each life of
-// its node: the launcher's is the time when it was started, those of its node follow.
-constexpr std::uint64_t kLivesOfNode = 1024;
-
-std::uint64_t incarnation_by_time() {
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
-  const auto count = std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
-  return static_cast<std::uint64_t>(count) * kLivesOfNode;
-}
-
-bool same_launcher(const Member& one, const Member& other) {
-  return one.node == other.node &&
-         one.incarnation / kLivesOfNode == other.incarnation / kLivesOfNode;
-}
-
-// A watcher that has not watched for longer has slept itself.
-constexpr Seconds kOwnSleep{1};
 // From an error between nodes until the view is made anew: mostly a loss explains it before.
 constexpr Seconds kForCause{0.5};
 
@@ -55,20 +38,15 @@ constexpr Seconds kForExchange{5};
 const std::vector<std::byte> kFinished = {std::byte{1}};
 const std::vector<std::byte> kLeaves = {std::byte{2}};
 
-// Takes the first word off a line.
-std::string take_word(std::string& line) {
-  const std::size_t space = line.find(' ');
-  std::string word = line.substr(0, space);
-  line.erase(0, space == std::string::npos ? space : space + 1);
-  return word;
-}
-
 }  // namespace
 
 ViewKeeper::ViewKeeper(ViewKeeperOptions options)
     : options_(std::move(options)), wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
   const std::uint64_t now = options_.others ? incarnation_by_time() : 0;
-  for (const int node : options_.own) nodes_[node].incarnation = now;
+  for (const int node : options_.own) {
+    nodes_[node].incarnation = now;
+    nodes_[node].waits = stands_by(node);
+  }
 }
 
 ViewKeeper::~ViewKeeper() {
@@ -98,7 +76,12 @@ void ViewKeeper::connect() {
   const OtherLaunchers& others = *options_.others;
   const int own = options_.own.front();
   met_ = others.joins;
-  nodes_.at(own).waits = others.joins;
+  nodes_.at(own).waits = others.joins || stands_by(own);
+  if (options_.make_tie_break) {
+    const Member self{.node = static_cast<NodeId>(own), .incarnation = nodes_.at(own).incarnation};
+    tie_breaker_.emplace("tie-break");
+    tie_breaker_->post([this, self] { tie_break_ = options_.make_tie_break(self); });
+  }
   SwitchboardEvents events;
   events.on_greeting = [this](const Member& member, const Greeting& greeting) {
     post([this, member, greeting] { greet(member, greeting); });
@@ -125,14 +108,13 @@ void ViewKeeper::connect() {
       node.membership->died(life, since(start_));
     });
   };
-  switchboard_.emplace(
-      SwitchboardOptions{.self = {.node = static_cast<NodeId>(own),
-                                  .incarnation = nodes_.at(own).incarnation},
-                         .key = others.key,
-                         .listening = FileDescriptor(others.listening),
-                         .greeting = {.text = options_.store.text()},
-                         .nodes = others.nodes},
-      std::move(events));
+  switchboard_.emplace(SwitchboardOptions{.self = {.node = static_cast<NodeId>(own),
+                                                   .incarnation = nodes_.at(own).incarnation},
+                                          .key = others.key,
+                                          .listening = FileDescriptor(others.listening),
+                                          .greeting = {.text = options_.store.text()},
+                                          .nodes = others.nodes},
+                       std::move(events));
 }
 
 void ViewKeeper::greet(const Member& member, const Greeting& greeting) {
@@ -144,12 +126,14 @@ void ViewKeeper::begin_first_view() {
   met_ = true;
   View first{.number = 1};
   for (int node = 0; node < static_cast<int>(options_.ranks_per_node.size()); ++node) {
+    if (stands_by(node)) continue;
     const auto own = nodes_.find(node);
     first.members.push_back(own == nodes_.end()
                                 ? known_.at(node).member
                                 : Member{static_cast<NodeId>(node), own->second.incarnation});
   }
   for (auto& [number, node] : nodes_) {
+    if (stands_by(number)) continue;
     node.membership.emplace(options_.rules, Member{static_cast<NodeId>(number), node.incarnation},
                             first, since(start_));
   }
@@ -223,6 +207,11 @@ void ViewKeeper::vanish() {
   gone.get_future().wait();
 }
 
+std::vector<std::string> ViewKeeper::take_notices() {
+  const std::lock_guard lock(mutex_);
+  return std::exchange(notices_, {});
+}
+
 std::vector<ViewKeeper::Unfit> ViewKeeper::take_unfit() {
   const std::lock_guard lock(mutex_);
   return std::exchange(unfit_, {});
@@ -274,88 +263,6 @@ void ViewKeeper::take_tasks() {
   for (const auto& task : tasks) task();
 }
 
-void ViewKeeper::read_lines() {
-  for (auto& [number, node] : nodes_) {
-    for (auto& [local, line] : node.lines) {
-      for (std::string& text : line.read()) {
-        try {
-          hear(number, node, line, std::move(text));
-        } catch (const std::exception& error) {  // a rank says what none of ours does
-          declare_unfit(number, node, fmt::format("its rank {} says {}", local, error.what()));
-        }
-      }
-    }
-    answer(number, node);
-  }
-}
-
-void ViewKeeper::hear(int number, Node& node, RankLine& line, std::string text) {
-  line.heard = since(start_);
-  std::string word = take_word(text);
-  RankLine::Question question;
-  if (!word.empty() && word.find_first_not_of("0123456789") == std::string::npos) {
-    question.number = std::exchange(word, take_word(text));
-    question.about = std::stoll(text);
-  }
-  if (word == "next") {
-    line.wants_view = question;
-    const auto asks = [](const auto& one) { return one.second.wants_view.has_value(); };
-    if (node.waits && static_cast<int>(node.lines.size()) ==
-                          options_.ranks_per_node[static_cast<std::size_t>(number)] &&
-        std::ranges::all_of(node.lines, asks)) {
-      join(number);
-    }
-  } else if (word == "start") {
-    const bool goes = acts_in_view(node, line) && !node.membership->leaving() &&
-                      node.membership->started(question.about);
-    line.answer(question, goes ? "go" : "ended");
-  } else if (word == "prepared") {
-    if (acts_in_view(node, line)) node.membership->prepared(std::stoll(text));
-  } else if (word == "outcome") {
-    line.wants_outcome = question;
-  } else if (word == "trouble") {
-    node.trouble = {.when = since(start_),
-                    .view = static_cast<membership::ViewNumber>(std::stoll(text))};
-  }
-}
-
-// The next view may have been decided by now, with the same number to come next: what a rank starts
-// in the last one is nothing of it.
-bool ViewKeeper::acts_in_view(const Node& node, const RankLine& line) {
-  return node.membership && line.view == static_cast<std::int64_t>(node.membership->view().number);
-}
-
-// What ranks wait for, as far as it is known by now.
-void ViewKeeper::answer(int number, Node& node) {
-  if (!node.membership) return;
-  for (auto& [local, line] : node.lines) {
-    if (node.left && line.wants_view) line.answer(*std::exchange(line.wants_view, {}), "left");
-  }
-  const bool acting = node.membership->phase() == Membership::Phase::kActing;
-  const View& view = node.membership->view();
-  for (auto& [local, line] : node.lines) {
-    const std::optional<Address> store =
-        acting && line.wants_view &&
-                static_cast<std::int64_t>(view.number) > line.wants_view->about
-            ? store_of(view)
-            : std::nullopt;
-    if (store) {  // else its launcher has not greeted us yet
-      line.view = static_cast<std::int64_t>(view.number);
-      line.answer(*std::exchange(line.wants_view, {}), "view " + text_of(told(view, *store)));
-      const std::lock_guard lock(mutex_);
-      entered_.insert(number);
-    }
-    if (!line.wants_outcome) continue;
-    const auto known = node.outcomes.find(line.wants_outcome->about);
-    if (known == node.outcomes.end()) continue;
-    line.answer(*std::exchange(line.wants_outcome, {}), known->second ? "commit" : "abandon");
-  }
-}
-
-void ViewKeeper::tell_all(Node& node, const std::string& text) {
-  for (auto& [local, line] : node.lines) line.say(text);
-}
-
 void ViewKeeper::tick() {
   const Seconds now = since(start_);
   watch_ranks(now);
@@ -364,6 +271,7 @@ void ViewKeeper::tick() {
     renew_if_due(node, now);
     if (node.leaves_by && now >= *node.leaves_by) node.membership->leave(now);
     node.membership->tick(now);
+    keep_waiting(node, now);
   }
   if (options_.others) count_staying();
 }
@@ -384,22 +292,6 @@ void ViewKeeper::count_staying() {
   next_word_of_leaving_ = now + options_.rules.period;
   for (const Member& member : members) {
     if (member.node != self.node) switchboard_->send(member.node, kLeaves);
-  }
-}
-
-// A rank that was stopped, or hangs as a whole. One that has not begun yet is still being loaded.
-void ViewKeeper::watch_ranks(Seconds now) {
-  const bool slept = now - last_watch_ > kOwnSleep;
-  last_watch_ = now;
-  for (auto& [number, node] : nodes_) {
-    for (auto& [local, line] : node.lines) {
-      if (!line.heard || !line.open()) continue;
-      if (slept) line.heard = now;
-      const Seconds silence = now - *line.heard;
-      if (silence <= options_.rules.silence) continue;
-      declare_unfit(number, node,
-                    fmt::format("its rank {} has said nothing for {:.1f} s", local, silence.count()));
-    }
   }
 }
 
@@ -472,24 +364,50 @@ void ViewKeeper::perform(int number, Node& node, const membership::Action& actio
     });
     if (enter->view.number > last_told_) {
       last_told_ = enter->view.number;
+      members_ = static_cast<int>(enter->view.members.size());
       note(enter->view);
       if (options_.on_view) options_.on_view(enter->view);
     }
   } else if (const auto* claim = std::get_if<membership::Claim>(&action)) {
-    // All launchers that could claim are this one.
-    const auto first = claims_.try_emplace(claim->view, claim->half).first;
-    node.membership->claimed(claim->view, first->second, now);
+    this->claim(number, *claim);
   } else if (const auto* end = std::get_if<membership::End>(&action)) {
-    const bool minority = end->reason == membership::End::Reason::kMinority;
+    if (end->reason == membership::End::Reason::kMinority) return be_cut_off(node);
     const bool left = end->reason == membership::End::Reason::kLeft;
     node.left = left && node.leaves_by;
-    if (!left) {
-      declare_unfit(
-          number, node,
-          minority ? "it has lost the majority of the others" : "the others went on without it");
-    }
-    if (minority) nobody_left_ = true;
+    if (!left) declare_unfit(number, node, "the others went on without it");
   }
+}
+
+// Asks whoever breaks ties, one claim at a time: it is made again while there is no answer.
+void ViewKeeper::claim(int number, const membership::Claim& claim) {
+  const View view = nodes_.at(number).membership->view();
+  if (!tie_breaker_) {
+    // All launchers that could claim are this one.
+    const auto first = claims_.try_emplace(claim.view, claim.half).first;
+    return nodes_.at(number).membership->claimed(claim.view, first->second, since(start_));
+  }
+  if (std::exchange(claiming_, true)) return;
+  tie_breaker_->post([this, number, view, claim] {
+    const std::optional<std::vector<Member>> first = tie_break_->claim(view, claim.half);
+    if (!first) {
+      const std::lock_guard lock(mutex_);
+      notices_.push_back(fmt::format("nobody says which half of view {} goes on: {}", view.number,
+                                     tie_break_->trouble()));
+    }
+    post([this, number, claim, first] {
+      claiming_ = false;
+      Node& node = nodes_.at(number);
+      if (first && node.membership) {
+        node.membership->claimed(claim.view, *first, since(start_));
+      }
+    });
+  });
+}
+
+void ViewKeeper::be_cut_off(Node& node) {
+  node.cut_off = true;
+  tell_all(node, fmt::format("ended {}", node.membership->view().number));
+  cut_off_ = true;
 }
 
 void ViewKeeper::note(const View& view) {
@@ -515,7 +433,8 @@ void ViewKeeper::lose(int number) {
     if (!peer.membership) continue;
     peer.membership->died(gone, since(start_));
     const Membership::Phase phase = peer.membership->phase();
-    anybody = anybody || phase == Membership::Phase::kActing || phase == Membership::Phase::kChanging;
+    anybody =
+        anybody || phase == Membership::Phase::kActing || phase == Membership::Phase::kChanging;
   }
   if (!anybody) nobody_left_ = true;
 }
@@ -530,36 +449,6 @@ void ViewKeeper::join(int number) {
   const Member self{.node = static_cast<NodeId>(number), .incarnation = node.incarnation};
   node.membership.emplace(options_.rules, self, contacts, since(start_));
   node.membership->ready();
-}
-
-// That of its lowest member's launcher.
-std::optional<Address> ViewKeeper::store_of(const View& view) const {
-  const int lowest = static_cast<int>(view.members.front().node);
-  if (nodes_.contains(lowest)) return options_.store;
-  const auto known = known_.find(lowest);
-  const bool there =
-      known != known_.end() && same_launcher(known->second.member, view.members.front());
-  return there ? std::optional(known->second.store) : std::nullopt;
-}
-
-NextView ViewKeeper::told(const View& view, const Address& store) const {
-  NextView told{.number = static_cast<std::int64_t>(view.number),
-                .first_exchange = view.first_exchange,
-                .decided = decided_,
-                .store = store};
-  for (const Member& member : view.members) {
-    const auto node = static_cast<std::ptrdiff_t>(member.node);
-    const auto ranks = options_.ranks_per_node.begin();
-    told.nodes.push_back({.id = static_cast<int>(member.node),
-                          .ranks = ranks[node],
-                          .first_rank = std::accumulate(ranks, ranks + node, 0)});
-  }
-  for (const Member& member : view.joined) told.joined.push_back(static_cast<int>(member.node));
-  for (const Member& member : leavers_) {
-    if (member_of(view.members, member.node) != nullptr) continue;
-    told.left.push_back(static_cast<int>(member.node));
-  }
-  return told;
 }
 
 }  // namespace daso

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <climits>
 #include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <set>
@@ -13,9 +15,11 @@
 #include <vector>
 
 #include "daso/base/file_descriptor.h"
+#include "daso/base/worker.h"
 #include "daso/comm/launcher_line.h"
 #include "daso/launch/rank_line.h"
 #include "daso/launch/switchboard.h"
+#include "daso/launch/tie_break.h"
 #include "daso/membership/membership.h"
 
 namespace daso {
@@ -32,8 +36,9 @@ struct ViewKeeperOptions {
   std::vector<int> ranks_per_node;  // of the whole job
   std::vector<int> own;             // the nodes whose ranks this launcher starts
   Address store;                    // where ranks meet in views that begin with one of these
-  membership::Options rules;
+  membership::Options rules;        // nodes beyond the seats stand by
   std::optional<OtherLaunchers> others;
+  std::function<std::unique_ptr<TieBreak>(const membership::Member& self)> make_tie_break;  // or {}
   // What there is to tell people; on the keeper's thread.
   std::function<void(const membership::View& view)> on_view;  // each once, ascending
   std::function<void()> on_finished;  // another launcher says that the run has come to its end
@@ -84,6 +89,12 @@ class ViewKeeper {
   bool has_entered(int node) const;
   // None of our nodes is in a view any more: what the run has learned is gone.
   bool nobody_left() const { return nobody_left_; }
+  // Our node has lost the majority of the others. Its ranks are told, and save what they have.
+  bool cut_off() const { return cut_off_; }
+  // Of the last view that we have been in.
+  int members() const { return members_; }
+  // What people should know, since the last call.
+  std::vector<std::string> take_notices();
 
  private:
   // A node of this launcher.
@@ -96,6 +107,8 @@ class ViewKeeper {
     bool finished = false;                             // its ranks have ended, and well
     std::optional<Seconds> leaves_by;                  // it is about to leave, then at the latest
     bool left = false;                                 // it has: its ranks may end
+    bool cut_off = false;                              // from the majority: they save and end
+    Seconds next_wait{0};                              // when to tell them that there is no seat
     bool unfit = false;                                // the launcher is told so
     // A rank met an error between the nodes, in this view, that no loss explains so far.
     struct Trouble {
@@ -127,6 +140,13 @@ class ViewKeeper {
   void greet(const membership::Member& member, const Greeting& greeting);
   void begin_first_view();
   void note(const membership::View& view);
+  void claim(int number, const membership::Claim& claim);
+  void be_cut_off(Node& node);
+  void keep_waiting(Node& node, Seconds now);
+  NextView last_view(const Node& node) const;
+  bool stands_by(int node) const {
+    return node >= static_cast<int>(std::min(options_.rules.seats, options_.ranks_per_node.size()));
+  }
   void lose(int number);
   void join(int number);
   std::optional<Address> store_of(const membership::View& view) const;
@@ -135,10 +155,10 @@ class ViewKeeper {
   const ViewKeeperOptions options_;
   const Clock::time_point start_ = Clock::now();
   std::map<int, Node> nodes_;
-  std::vector<std::pair<int, membership::Message>> mail_;  // between own nodes
+  std::vector<std::pair<int, membership::Message>> mail_;                     // between own nodes
   std::map<membership::ViewNumber, std::vector<membership::Member>> claims_;  // the first of each
-  membership::ViewNumber last_told_ = 0;                   // by on_view
-  std::vector<DecidedView> decided_;                       // since this launcher takes part
+  membership::ViewNumber last_told_ = 0;                                      // by on_view
+  std::vector<DecidedView> decided_;  // since this launcher takes part
   struct Launcher {
     membership::Member member;
     Address store;
@@ -150,11 +170,17 @@ class ViewKeeper {
   bool met_ = false;  // the first view has begun, or this launcher joins
   Seconds last_watch_{0};
   std::atomic<bool> nobody_left_ = false;
+  std::atomic<bool> cut_off_ = false;
+  std::atomic<int> members_ = INT_MAX;
+  bool claiming_ = false;  // the tie-break is being asked
   FileDescriptor wake_;
   mutable std::mutex mutex_;  // guards the next
   std::vector<std::function<void()>> tasks_;
   std::vector<Unfit> unfit_;
+  std::vector<std::string> notices_;
   std::set<int> entered_;
+  std::unique_ptr<TieBreak> tie_break_;  // of the next, but for its making
+  std::optional<Worker> tie_breaker_;    // waits for disks and witnesses; it posts tasks
   std::jthread thread_;
   std::optional<Switchboard> switchboard_;  // last: it posts tasks
 };

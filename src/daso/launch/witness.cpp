@@ -25,11 +25,11 @@ namespace {
 constexpr membership::NodeId kWitness = UINT32_MAX;
 constexpr std::size_t kMostClaims = 100'000;  // who knows the key may still be broken
 
-bool is_job_name(std::string_view name) {
-  return !name.empty() && name.size() <= kMostJobName && std::ranges::all_of(name, [](char letter) {
-    return std::isalnum(static_cast<unsigned char>(letter)) != 0 || letter == '.' ||
-           letter == '_' || letter == '-';
-  });
+bool is_view_name(std::string_view name) {
+  return !name.empty() && name.size() <= kMostViewName &&
+         std::ranges::all_of(name, [](char letter) {
+           return std::isalnum(static_cast<unsigned char>(letter)) != 0 || letter == '-';
+         });
 }
 
 std::vector<std::byte> bytes_of(const HalfClaim& claim) {
@@ -45,18 +45,15 @@ std::optional<HalfClaim> claim_in(std::span<const std::byte> message) {
 }  // namespace
 
 std::string text(const HalfClaim& claim) {
-  return fmt::format("{} {} {}", claim.job, claim.view, text_of_half(claim.half));
+  return fmt::format("{} {}", claim.view, text_of_half(claim.half));
 }
 
 std::optional<HalfClaim> parse_claim(std::string_view line) {
   const std::vector<std::string> words = split(line, ' ');
-  if (words.size() != 3 || !is_job_name(words[0])) return std::nullopt;
-  const std::optional<std::int64_t> view = parse_integer(words[1]);
-  auto half = parse_half(words[2]);
-  if (!view || *view < 1 || !half) return std::nullopt;
-  return HalfClaim{.job = words[0],
-                   .view = static_cast<membership::ViewNumber>(*view),
-                   .half = *std::move(half)};
+  if (words.size() != 2 || !is_view_name(words[0])) return std::nullopt;
+  auto half = parse_half(words[1]);
+  if (!half) return std::nullopt;
+  return HalfClaim{.view = words[0], .half = *std::move(half)};
 }
 
 // --- what a witness remembers ---
@@ -80,7 +77,7 @@ void Claims::load() {
     if (line.empty()) continue;
     const std::optional<HalfClaim> claim = parse_claim(line);
     require(claim.has_value(), "{} is no witness's file: it says '{}'", path_.string(), line);
-    claims_.try_emplace({claim->job, claim->view}, *claim);
+    claims_.try_emplace(claim->view, *claim);
   }
 }
 
@@ -98,11 +95,10 @@ bool Claims::keep(const HalfClaim& claim) {
 }
 
 std::optional<HalfClaim> Claims::first(const HalfClaim& claim) {
-  const std::pair key(claim.job, claim.view);
-  const auto known = claims_.find(key);
+  const auto known = claims_.find(claim.view);
   if (known != claims_.end()) return known->second;
   if (!keep(claim)) return std::nullopt;
-  return claims_.emplace(key, claim).first->second;
+  return claims_.emplace(claim.view, claim).first->second;
 }
 
 // --- the two ends ---
@@ -120,17 +116,14 @@ Witness::Witness(Options options)
                    }}) {}
 
 WitnessTieBreak::WitnessTieBreak(Options options) : options_(std::move(options)) {
-  require(is_job_name(options_.job),
-          "a job's name has 1 to {} letters, digits and ._- for a witness, got '{}'", kMostJobName,
-          options_.job);
   require(!options_.key.empty(), "a witness is asked with a key, and got an empty one");
   static_cast<void>(SocketAddress(options_.witness));
 }
 
-std::optional<std::vector<Member>> WitnessTieBreak::claim(membership::ViewNumber view,
+std::optional<std::vector<Member>> WitnessTieBreak::claim(const membership::View& view,
                                                           const std::vector<Member>& half) {
   try {
-    return ask({.job = options_.job, .view = view, .half = half});
+    return ask({.view = name_of(view), .half = half});
   } catch (const std::exception& problem) {  // no descriptor is left for it
     trouble_ = problem.what();
     return std::nullopt;
@@ -152,7 +145,7 @@ std::optional<std::vector<Member>> WitnessTieBreak::ask(const HalfClaim& claim) 
       {.on_message =
            [&](const Member&, std::span<const std::byte> message) {
              const std::optional<HalfClaim> first = claim_in(message);
-             if (!first || first->job != claim.job || first->view != claim.view) return;
+             if (!first || first->view != claim.view) return;
              const std::lock_guard lock(mutex);
              named = first->half;
              changed.notify_all();

@@ -6,7 +6,6 @@
 #include <map>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "daso/base/file_descriptor.h"
@@ -20,16 +19,15 @@ namespace daso {
 // A claim, and the answer to it: the same with the half that was first. As one line of text it
 // travels, and is kept.
 struct HalfClaim {
-  std::string job;  // letters, digits and ._- alone, kMostJobName at most
-  membership::ViewNumber view = 0;
+  std::string view;  // its name, see name_of() in tie_break.h; kMostViewName letters at most
   std::vector<membership::Member> half;
 };
-inline constexpr std::size_t kMostJobName = 128;
+inline constexpr std::size_t kMostViewName = 64;
 
-std::string text(const HalfClaim& claim);  // "job 7 0.1,2.3"
+std::string text(const HalfClaim& claim);  // "7-00c0ffee00c0ffee 0.1,2.3"
 std::optional<HalfClaim> parse_claim(std::string_view line);
 
-// The first claims to each view of each job, in memory and, where a file is given, there before
+// The first claims to each view, in memory and, where a file is given, there before
 // anybody is told. Throws ConfigError for a file that is another witness's or not of this kind.
 class Claims {
  public:
@@ -45,7 +43,7 @@ class Claims {
   const std::filesystem::path path_;
   FileDescriptor file_;
   std::int64_t kept_bytes_ = 0;
-  std::map<std::pair<std::string, membership::ViewNumber>, HalfClaim> claims_;
+  std::map<std::string, HalfClaim> claims_;  // by view
 };
 
 // Answers claims of whoever knows the key, on a thread of its own, as long as it lives.
@@ -71,14 +69,13 @@ class WitnessTieBreak : public TieBreak {
   struct Options {
     Address witness;  // numeric
     std::string key;
-    std::string job;
     Seconds limit{1};
   };
   // Throws ConfigError.
   explicit WitnessTieBreak(Options options);
 
   std::optional<std::vector<membership::Member>> claim(
-      membership::ViewNumber view, const std::vector<membership::Member>& half) override;
+      const membership::View& view, const std::vector<membership::Member>& half) override;
 
  private:
   std::optional<std::vector<membership::Member>> ask(const HalfClaim& claim);

@@ -3,13 +3,17 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <optional>
 
 #include "daso/base/error.h"
+#include "daso/base/text.h"
+#include "daso/comm/gather_text.h"
 #include "daso/comm/launcher_line.h"
 #include "daso/comm/operation.h"
 #include "daso/comm/views.h"
 #include "daso/comm/worlds.h"
+#include "daso/run/checkpoint_writer.h"
 #include "daso/run/interrupt.h"
 #include "daso/run/session.h"
 #include "daso/run/train_output.h"
@@ -85,6 +89,35 @@ std::optional<int> train_in(World& world, Run& run, const TrainOptions& options,
   return std::nullopt;
 }
 
+// The run may go on elsewhere, so its own checkpoints are left alone. Nobody has the other nodes'
+// part of this epoch, so it begins anew.
+int save_apart(World& world, const Run& run) {
+  const int id = world.view()->node_ids.front();
+  const std::string node = fmt::format("node {} has lost the majority of the others", id);
+  const std::optional<RunState>& left = run.left();
+  const std::string place = left ? fmt::format("{} {}", left->place.epoch, left->place.batch) : "";
+  const std::vector<std::string> places = gather_text(world.everyone(), place, world.limit());
+  const bool together = std::ranges::count(places, place) == world.size();
+  if (!left || !together) throw PeerError(node + ", and has nothing to save");
+  RunState state = *left;
+  state.nodes = ranks_per_node(world.topology());
+  state.rank = world.rank();
+  state.place = {.epoch = left->place.epoch, .step = left->place.epoch * left->batches};
+  std::erase_if(state.own, [](const auto& entry) {
+    return entry.first.starts_with("strategy.cycle.put_off");
+  });
+  const std::filesystem::path folder = run.settings().out / fmt::format("cut-off-node{}", id);
+  const std::filesystem::path name = folder / checkpoint_name(state.place.step);
+  CheckpointWriter writer(world, folder, run.settings().keep);
+  writer.write(std::move(state));
+  writer.finish();
+  if (world.rank() == 0) {
+    fmt::print(stderr, "daso: {}; what it has is saved, and --resume {} goes on from there\n", node,
+               shell_word(name.string()));
+  }
+  return kExitPeer;
+}
+
 // None: this node has left the run.
 World* next_of(Worlds& worlds) {
   try {
@@ -114,6 +147,7 @@ int train(Worlds& worlds, const TrainOptions& options, const MakeRun& make) {
   DASO_ASSERT(options.interrupt != nullptr);
   while (World* const world = worlds.over() ? nullptr : next_of(worlds)) {
     options.interrupt->begin();  // others count on us by now: who ends, ends in good order
+    if (worlds.view().last) return save_apart(*world, *run);
     try {
       // On the same world as long as it holds: examples may be dealt anew.
       bool ends = false;
