@@ -73,7 +73,7 @@ def _end_of_program() -> None:
 
 def init(
     *,
-    backend: str = "gloo",
+    backend: str = "tcp",
     device: str = "auto",
     interface: str = "",
     limit: float = 60.0,
@@ -84,7 +84,7 @@ def init(
     The launcher's variables tell who they are: `daso run`, torchrun, mpirun, srun, or RANK,
     WORLD_SIZE, MASTER_ADDR and MASTER_PORT set by hand. Without any this is a world of one.
 
-    backend     gloo or mpi, for what travels between machines
+    backend     tcp, gloo or mpi, for what travels between machines
     device      auto, cpu, cuda or cuda:N; with auto and cuda the GPUs of a machine are dealt to
                 its ranks
     interface   the network device to talk through

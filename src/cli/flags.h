@@ -63,11 +63,22 @@ void add_token_flags(CLI::App& app, std::string& token);
 
 // What happens when a node is lost.
 struct SurvivalFlags {
-  bool go_on = false;
+  std::optional<bool> go_on;  // none: nobody has said
   Survival survival;
+
+  // Whatever concerns a job that goes on asks for one.
+  bool asked() const { return go_on.value_or(survival != Survival{}); }
 };
-void add_survival_flags(CLI::App& app, SurvivalFlags& flags, LaunchFlags& launch);
+// `usual`: what happens where nobody says.
+void add_survival_flags(CLI::App& app, SurvivalFlags& flags, LaunchFlags& launch,
+                        const std::string& usual = "stop");
 // None: the job stops. Throws ConfigError where it is asked to go on and cannot.
 std::optional<Survival> survival_of(const SurvivalFlags& flags, const LaunchFlags& launch);
+// Under srun a job that is to go on has a launcher on each machine, and this process is one; else
+// nothing changes.
+void take_slurm_nodes(const SurvivalFlags& flags, LaunchFlags& launch);
+// Whether a job could go on without a node that is lost, as far as its flags tell. `known_folder`:
+// it has one that all its launchers know.
+bool can_go_on(const LaunchFlags& launch, Shape shape, bool known_folder);
 
 }  // namespace daso::cli

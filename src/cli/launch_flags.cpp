@@ -11,6 +11,8 @@
 #include "daso/base/text.h"
 #include "daso/base/values.h"
 #include "daso/comm/network.h"
+#include "daso/comm/place.h"
+#include "daso/comm/slurm.h"
 
 namespace daso::cli {
 namespace {
@@ -101,9 +103,9 @@ void add_launch_flags(CLI::App& app, LaunchFlags& flags, Shape shape) {
       ->default_str(flags.ssh);
   add("--cluster", "NAME", "Start the ranks on the nodes of this virtual cluster (docs/testbed.md)",
       [&](const std::string& text) { flags.cluster = text; });
-  add("--backend", "NAME", "How ranks talk: gloo, tcp, mpi, or self (a world of one)",
+  add("--backend", "NAME", "How ranks talk: tcp, gloo, mpi, or self (a world of one)",
       [&](const std::string& text) {
-        flags.backend = parse_choice("--backend", text, {"gloo", "tcp", "mpi", "self"});
+        flags.backend = parse_choice("--backend", text, {"tcp", "gloo", "mpi", "self"});
       })
       ->default_str(flags.backend);
   add("--rendezvous", "HOST:PORT", "Where the ranks meet; an address of node 0, or of each node",
@@ -127,7 +129,8 @@ void add_launch_flags(CLI::App& app, LaunchFlags& flags, Shape shape) {
       ->default_str(fmt::format("{}", flags.grace.count()));
 }
 
-void add_survival_flags(CLI::App& app, SurvivalFlags& flags, LaunchFlags& launch) {
+void add_survival_flags(CLI::App& app, SurvivalFlags& flags, LaunchFlags& launch,
+                        const std::string& usual) {
   const auto add = [&app](const char* name, const char* type, const char* meaning, auto take) {
     return app.add_option_function<std::string>(name, take, meaning)
         ->type_name(type)
@@ -137,7 +140,7 @@ void add_survival_flags(CLI::App& app, SurvivalFlags& flags, LaunchFlags& launch
       [&](const std::string& text) {
         flags.go_on = parse_choice("--on-failure", text, {"continue", "stop"}) == "continue";
       })
-      ->default_str("stop");
+      ->default_str(usual);
   add("--restarts", "N", "How often a lost node is started again", [&](const std::string& text) {
     flags.survival.restarts = parse_count("--restarts", text, 0);
   })->default_str(std::to_string(flags.survival.restarts));
@@ -163,12 +166,57 @@ void add_survival_flags(CLI::App& app, SurvivalFlags& flags, LaunchFlags& launch
 }
 
 std::optional<Survival> survival_of(const SurvivalFlags& flags, const LaunchFlags& launch) {
-  if (!flags.go_on) return std::nullopt;
+  if (!flags.asked()) {
+    require(flags.survival == Survival{},
+            "--restarts, --min-nodes, --standby, --witness, --silence and --join are for jobs that "
+            "go on when a node is lost, and --on-failure stop ends this one; leave them out");
+    return std::nullopt;
+  }
+  const std::optional<Place> place = place_from(this_environment());
+  const bool by_slurm = place && place->launcher == Launcher::kSrun && launch.node_index;
+  require(!place || place->launcher == Launcher::kDaso || by_slurm,
+          "--on-failure continue needs launchers of daso, which decide who goes on, and {} has "
+          "started this rank; --on-failure stop and --resume go on from a checkpoint",
+          place ? name_of(place->launcher) : "");
   require(launch.backend == "tcp",
           "--on-failure continue needs --backend tcp: backend {} cannot make connections anew when "
           "a node is lost",
           launch.backend);
   return flags.survival;
+}
+
+void take_slurm_nodes(const SurvivalFlags& flags, LaunchFlags& launch) {
+  const Environment environment = this_environment();
+  const std::optional<Place> place = place_from(environment);
+  if (!flags.asked() || !place || place->launcher != Launcher::kSrun) return;
+  const SlurmTasks tasks = one_task_a_host(environment);
+  const auto nodes = static_cast<int>(tasks.hosts.size());
+  require(launch.nodes.value_or(nodes) == nodes,
+          "--nodes {} contradicts srun, which has started launchers on {}; leave it out",
+          launch.nodes.value_or(0), nodes);
+  require(!launch.node_index && launch.hosts.empty(),
+          "srun says which node this is; leave --node-index and --hosts out");
+  launch.nodes = nodes;
+  launch.node_index = tasks.own;
+  const std::string step = slurm_step(environment);
+  if (launch.rendezvous.empty()) {
+    std::vector<std::string> places;
+    for (const std::string& host : tasks.hosts) {
+      places.push_back(Address{host, slurm_port(step)}.text());
+    }
+    launch.rendezvous = join(places, ",");
+  }
+  if (launch.job_token.empty()) launch.job_token = place->job_token;
+}
+
+bool can_go_on(const LaunchFlags& launch, Shape shape, bool known_folder) {
+  const std::size_t nodes = ranks_of_nodes(launch, shape).size();
+  if (launch.backend != "tcp" || nodes == 1 || place_from(this_environment())) return false;
+  if (!launch.node_index) return true;
+  const bool all_known = split(launch.rendezvous, ',').size() == nodes;
+  const bool has_token =
+      !launch.job_token.empty() || find(this_environment(), "DASO_JOB_TOKEN").has_value();
+  return all_known && has_token && known_folder;
 }
 
 void add_world_flags(CLI::App& app, LaunchFlags& flags) {

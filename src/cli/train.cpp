@@ -132,7 +132,7 @@ void check_resume_from(const fs::path& checkpoint) {
 void prepare_survival(TrainCommand& command) {
   const fs::path& out = command.options.out;
   const bool by_hand = command.launch.node_index && command.launch.hosts.empty();
-  require(!by_hand || !out.empty() || place_from(this_environment()),
+  require(!by_hand || !out.empty() || find(this_environment(), "DASO_LAUNCHER"),
           "launchers that go on when one is lost need --out, the same folder for all of them");
   if (!out.empty()) command.launch.survival->views = (current_folder() / out / "views").string();
 }
@@ -157,7 +157,12 @@ int act(CLI::App& app, TrainCommand& command, const Invocation& invocation) {
           options.out.string());
   if (options.precision == Precision::kBf16) cap_instruction_sets();
   command.launch.stopped_exit = options.stopped_exit;
-  command.launch.survival = survival_of(command.survival, command.launch);
+  SurvivalFlags& survival = command.survival;
+  take_slurm_nodes(survival, command.launch);
+  if (!survival.asked() && !survival.go_on && command.replay.empty()) {
+    survival.go_on = can_go_on(command.launch, kSmallCluster, !options.out.empty());
+  }
+  command.launch.survival = survival_of(survival, command.launch);
   if (command.launch.survival) prepare_survival(command);
   Interrupt interrupt(rank_interrupt(options.stopped_exit));
   std::vector<std::string> arguments = invocation.arguments;
@@ -187,7 +192,7 @@ Command add_train(CLI::App& parent) {
   app->add_flag("--json", command->json, "Print the summary alone, as JSON");
   add_launch_flags(*app, command->launch, kSmallCluster);
   add_world_flags(*app, command->launch);
-  add_survival_flags(*app, command->survival, command->launch);
+  add_survival_flags(*app, command->survival, command->launch, "continue where it can");
   app->footer(
       "Ends with 0 when the run is finished, and with 75 when a signal (Ctrl-C, SIGTERM, SIGUSR1)\n"
       "has stopped it and it can go on with --resume. See docs/training.md.");

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "daso/base/error.h"
+#include "daso/comm/slurm.h"
 
 namespace daso {
 namespace {
@@ -234,6 +235,25 @@ TEST(Place, RefusesHalfALauncherAndNamesTheMissingHalf) {
   }
   EXPECT_NE(refusal(with(kSrun, {{"SLURM_LOCALID", ""}})).find("SLURM_LOCALID"), std::string::npos);
   EXPECT_NE(refusal(with(kSrun, {{"SLURM_JOB_ID", ""}})).find("SLURM_JOB_ID"), std::string::npos);
+}
+
+TEST(SlurmTasks, AreOneOnEachHost) {
+  const Environment one_each = with(kSrun, {{"SLURM_STEP_NUM_TASKS", "6"}, {"SLURM_NODEID", "4"}});
+  const SlurmTasks tasks = one_task_a_host(one_each);
+  EXPECT_EQ(tasks.hosts, (std::vector<std::string>{"n01", "n02", "n03", "n04", "n07", "m3"}));
+  EXPECT_EQ(tasks.own, 4);
+  EXPECT_EQ(slurm_step(one_each), "45001.0");
+}
+
+TEST(SlurmTasks, AreRefusedWhereThereAreMore) {
+  for (const Environment& wrong :
+       {with(kSrun, {{"SLURM_NODEID", "4"}}),  // 8 tasks on 6 hosts
+        with(kSrun, {{"SLURM_STEP_NUM_TASKS", "5"}, {"SLURM_NODEID", "0"}}),
+        with(kSrun, {{"SLURM_STEP_NUM_TASKS", "6"}, {"SLURM_NODEID", "6"}}),
+        with(kSrun, {{"SLURM_STEP_NUM_TASKS", "6"}}),
+        with(kSrun, {{"SLURM_STEP_NUM_TASKS", "6"}, {"SLURM_NODEID", "x"}})}) {
+    EXPECT_THROW(one_task_a_host(wrong), ConfigError);
+  }
 }
 
 }  // namespace

@@ -118,7 +118,7 @@ TEST(Verify, LossyWiresStayWithinTheirBound) {
     const Result result = verify(with(all_golden(), {"--ranks", "threads", "--wire", wire}));
     EXPECT_EQ(result.code, 0) << result.output << result.error;
     EXPECT_TRUE(contains(result.output, ", bound ")) << result.output;
-    EXPECT_TRUE(contains(result.output, std::string("(gloo, sharded, ") + wire + ")"));
+    EXPECT_TRUE(contains(result.output, std::string("(tcp, sharded, ") + wire + ")"));
   }
 }
 

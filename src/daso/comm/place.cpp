@@ -148,9 +148,7 @@ Place slurm_place(const Environment& environment) {
       find(environment, "SLURM_STEP_NUM_TASKS") ? "SLURM_STEP_NUM_TASKS" : "SLURM_NTASKS";
   Place place = numbers(environment, {"SLURM_PROCID", size, "SLURM_LOCALID"}, Launcher::kSrun);
   // Several steps of one job may run at once, on the same hosts.
-  const std::string step =
-      fmt::format("{}.{}", needed_number(environment, "SLURM_JOB_ID", "SLURM_PROCID"),
-                  find(environment, "SLURM_STEP_ID").value_or("0"));
+  const std::string step = slurm_step(environment);
   const std::vector<std::string> hosts = step_hosts(environment);
   place.one_machine = hosts.size() == 1;
   if (hosts.size() > 1) place.other_host = hosts[1];

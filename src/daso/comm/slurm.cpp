@@ -96,6 +96,38 @@ std::vector<std::string> slurm_hosts(const std::string& variable, const std::str
   return hosts.hosts();
 }
 
+std::string slurm_step(const Environment& environment) {
+  const std::optional<std::string> job = find(environment, "SLURM_JOB_ID");
+  require(job && parse_integer(*job),
+          "environment variable SLURM_PROCID is set but SLURM_JOB_ID is {}; it must be a whole "
+          "number",
+          job ? fmt::format("'{}'", *job) : "not");
+  return fmt::format("{}.{}", *job, find(environment, "SLURM_STEP_ID").value_or("0"));
+}
+
+SlurmTasks one_task_a_host(const Environment& environment) {
+  const auto number = [&](const char* name) {
+    const std::optional<std::string> text = find(environment, name);
+    const std::optional<std::int64_t> value = text ? parse_integer(*text) : std::nullopt;
+    require(value.has_value(), "environment variable {} is {}; srun sets it to a whole number",
+            name, text ? fmt::format("'{}'", *text) : "not set");
+    return *value;
+  };
+  const bool of_step = find(environment, "SLURM_STEP_NUM_TASKS").has_value();
+  const std::int64_t tasks = number(of_step ? "SLURM_STEP_NUM_TASKS" : "SLURM_NTASKS");
+  const std::int64_t own = number("SLURM_NODEID");
+  const std::string list = find(environment, "SLURM_STEP_NODELIST").value_or("");
+  SlurmTasks found{
+      .hosts = slurm_hosts("SLURM_STEP_NODELIST", list, static_cast<std::size_t>(tasks) + 1),
+      .own = static_cast<int>(own)};
+  require(
+      std::ssize(found.hosts) == tasks && own < tasks,
+      "to go on when a node is lost srun starts one launcher on each machine (ntasks-per-node is "
+      "1), which starts the ranks; it has started {} tasks on {}",
+      tasks, list);
+  return found;
+}
+
 std::uint16_t slurm_port(const std::string& step) {
   constexpr int kHexadecimal = 16;
   const std::uint64_t number = std::stoull(digest(step), nullptr, kHexadecimal);

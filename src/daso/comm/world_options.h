@@ -40,21 +40,24 @@ struct DecidedView {
 // view; those by which they were started do not.
 struct WorldView {
   std::int64_t number = 0;
-  std::int64_t first_exchange = 0;  // that begins in it
-  bool since_first = true;          // this process has been there since the first view
-  std::vector<int> node_ids;        // of each node of the world
-  std::vector<int> rank_ids;        // of each rank
-  std::vector<int> joined;          // nodes that the view before had not, by their ids
-  std::vector<int> left;            // nodes that are not in it since they have left on purpose
+  std::int64_t first_exchange = 0;   // that begins in it
+  bool since_first = true;           // this process has been there since the first view
+  std::vector<int> node_ids;         // of each node of the world
+  std::vector<int> rank_ids;         // of each rank
+  std::vector<int> joined;           // nodes that the view before had not, by their ids
+  std::vector<int> left;             // nodes that are not in it since they have left on purpose
   std::vector<DecidedView> decided;  // up to this one, as far as its launcher knows them
   bool replayed = false;             // by script, as is the next
   std::optional<ViewEnd> end = {};
   std::shared_ptr<Decisions> decisions;
 };
 
+// Of gloo, tcp, mpi and self: our own transport.
+inline constexpr const char* kUsualBackend = "tcp";
+
 struct WorldOptions {
   Place place;
-  std::string backend = "gloo";    // gloo, tcp, mpi or self
+  std::string backend = kUsualBackend;
   std::string interface;           // device to talk through; empty: the one that leads to the store
   Ports ports;                     // that ranks are called at, with tcp
   Seconds limit{60};               // for joining, for making a group and for every operation

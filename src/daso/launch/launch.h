@@ -7,6 +7,7 @@
 
 #include "daso/base/error.h"
 #include "daso/base/seconds.h"
+#include "daso/comm/world_options.h"
 #include "daso/launch/signal_inbox.h"
 
 // Starts the ranks of a job as processes and looks after them to the end. Knows nothing of
@@ -48,7 +49,7 @@ struct LaunchOptions {
   std::string cluster;            // start the ranks on the nodes of this virtual cluster
   SignalSource signal_source = SignalSource::kSystem;  // what tells the launcher to end
   std::string job_token;                               // empty: made up here
-  std::string backend = "gloo";                        // mpi goes through mpirun
+  std::string backend = kUsualBackend;                 // mpi goes through mpirun
   Seconds limit{60};                                   // for what the launcher itself waits for
   Seconds grace{5};                  // from asking a rank to end (SIGTERM) to killing it
   Seconds time_to_save{0};           // instead, if longer, after a signal that came to us

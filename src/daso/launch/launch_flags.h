@@ -25,7 +25,7 @@ struct LaunchFlags {
   std::vector<std::string> hosts;  // one a node; empty: this machine, or others call us
   std::string ssh = "ssh";         // how hosts are reached: a program and its first words
   std::optional<int> node_index;   // start only this node's ranks
-  std::string backend = "gloo";
+  std::string backend = kUsualBackend;
   std::string rendezvous;
   std::string interface;
   Ports ports;

@@ -40,11 +40,13 @@ int start_ranks(LaunchOptions options, const std::vector<std::string>& arguments
 
 namespace {
 
-// The exit code of the ranks, where this process is to start them; none: it is one itself, and joins
-// with these options.
+// The exit code of the ranks, where this process is to start them; none: it is one itself, and
+// joins with these options.
 std::optional<int> started(const RankJob& job, const std::vector<std::string>& arguments,
                            WorldOptions& options) {
-  const std::optional<Place> place = place_from(this_environment());
+  std::optional<Place> place = place_from(this_environment());
+  // Of a job that survives srun starts the launchers.
+  if (place && place->launcher == Launcher::kSrun && job.flags.survival) place.reset();
   if (!place && starts_hosts(job.flags)) {
     return launch_on_hosts(job.flags, job.shape, arguments);
   }

@@ -7,6 +7,7 @@
 #include <memory>
 #include <set>
 
+#include "daso/comm/own_address.h"
 #include "daso/launch/job.h"
 #include "daso/launch/launch.h"
 #include "daso/launch/node_lives.h"
@@ -130,7 +131,9 @@ class SurvivingJob {
     const std::vector<Address> entries = launcher_addresses(options_);
     for (std::size_t node = 0; node < entries.size(); ++node) {
       if (static_cast<int>(node) == *options_.node_index) {
-        others.listening = listen_on(entries[node]).release();
+        Address own = entries[node];
+        if (!options_.interface.empty()) own.host = address_on_device(own.host, options_.interface);
+        others.listening = listen_on(own).release();
       } else {
         others.nodes[static_cast<membership::NodeId>(node)] = resolved(entries[node]);
       }
