@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 
 #include <csignal>
+#include <thread>
 
 #include "daso/base/error.h"
 
@@ -76,6 +77,38 @@ TEST(Store, GivesUpItsPortWhenItDies) {
   }
   const FileDescriptor again = listen_on(address);
   EXPECT_EQ(bound_address(again).port, address.port);
+}
+
+// A host that was stopped for longer than the limit, and goes on.
+TEST(Store, ALateAnswerMakesTheConnectionGoodAgain) {
+  FileDescriptor listening = listen_on({"127.0.0.1", 0});
+  const Address address = bound_address(listening);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const Store store = Store::host(std::move(listening));
+    ::pause();
+    ::_exit(0);
+  }
+  listening.close();
+  const Store store = Store::connect(address, Seconds(0.3));
+  EXPECT_EQ(store.add("n", 1), 1);
+  ::kill(child, SIGSTOP);
+  ::waitpid(child, nullptr, WUNTRACED);
+  EXPECT_THROW(store.add("n", 1), PeerError);
+  EXPECT_THROW(store.add("n", 1), PeerError);  // at once, and not begun
+  ::kill(child, SIGCONT);
+  const Deadline deadline(Seconds(10));
+  std::int64_t count = 0;
+  while (count == 0 && !deadline.passed()) {
+    try {
+      count = store.add("n", 1);
+    } catch (const PeerError&) {
+      std::this_thread::yield();  // not yet
+    }
+  }
+  EXPECT_EQ(count, 3);
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
 }
 
 // A stopped host neither answers nor closes the connection.

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daso/comm/tcp_store.h"
 
-#include <atomic>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 #include <type_traits>
@@ -25,7 +24,8 @@ std::string first_line(const char* what) {
 }
 
 // A c10d TCPStore, its waits limited and its errors ours. A call on one whose host is stopped or
-// cut off blocks without a limit, so calls are abandoned; from then on all fail at once.
+// cut off blocks without a limit, so calls are abandoned; until an answer has come after all, those
+// that follow fail at once.
 class TcpTable final : public StoreTable {
  public:
   TcpTable(Address address, c10::intrusive_ptr<c10d::Store> store, Seconds limit)
@@ -86,8 +86,7 @@ class TcpTable final : public StoreTable {
         if (result->error.empty()) result->error = "unknown error";
       }
     };
-    if (lost_ || calls_.run(act, Deadline(limit_)) != Abandonable::Outcome::kDone) {
-      lost_ = true;
+    if (calls_.run(act, Deadline(limit_)) != Abandonable::Outcome::kDone) {
       throw PeerError(
           fmt::format("the store at {} did not answer within {} s: its host is stopped or "
                       "cannot be reached",
@@ -102,8 +101,7 @@ class TcpTable final : public StoreTable {
 
   const Address address_;
   const c10::intrusive_ptr<c10d::Store> store_;
-  const Seconds limit_;             // for one call
-  std::atomic<bool> lost_ = false;  // a call was abandoned
+  const Seconds limit_;  // for one call
   Abandonable calls_{"daso store"};
 };
 
