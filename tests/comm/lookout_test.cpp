@@ -122,6 +122,20 @@ TEST(Lookout, CountsARankThatAnswersAndIsThenReportedOnce) {
   EXPECT_EQ(table.add("accounted", 0), 2);
 }
 
+// Ranks that go on have to be the same ones for all of them.
+TEST(Lookout, TellsEveryRankOfTheSameMissing) {
+  const Store root = host();
+  const auto posts = post_all(root, 3, {2});
+  posts.at(0).lookout->ring("failed");
+  for (const int rank : {0, 1}) {
+    EXPECT_EQ(failure_at(posts.at(rank)).missing, (std::vector<int>{2}));
+  }
+  const auto late = post_all(root, 3, {0, 1});  // it answers when the others have counted
+  const Failure failure = failure_at(late.at(2));
+  EXPECT_EQ(failure.begun.size(), 3U);
+  EXPECT_EQ(failure.missing, (std::vector<int>{2}));
+}
+
 TEST(Lookout, RaisesTheAlarmForWhatIsNoAlarm) {
   const Store root = host();
   const auto alarm = std::make_shared<Alarm>();

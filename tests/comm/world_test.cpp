@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "daso/base/error.h"
+#include "daso/comm/lookout.h"
 #include "daso/comm/rendezvous.h"
 #include "run_ranks.h"
 
@@ -328,6 +329,30 @@ TEST(World, SurvivorsBuildTheNextGenerationWithinASecond) {
         next.leave();
       });
   for (const auto& error : errors) EXPECT_EQ(text_of(error), "");
+}
+
+// The one that would decide ends before it has, and its launcher has seen it.
+TEST(World, SurvivorsDoNotWaitForOneThatHasEndedMeanwhile) {
+  for (const int ended : {0, 3}) {
+    const auto errors = run_places({.ranks = 4}, [ended](const WorldOptions& options) {
+      World world = World::join(options);
+      static_cast<void>(world.everyone().barrier().wait(world.limit()));
+      if (world.rank() == 1) return;  // gone without a word
+      EXPECT_THROW(static_cast<void>(world.everyone().barrier().wait(world.limit())), PeerError);
+      if (world.rank() == ended) {
+        report_gone(Store::connect(*options.place.rendezvous, world.limit()), ended,
+                    "was ended by signal 9 (Killed)");
+        return;
+      }
+      const auto start = Clock::now();
+      World next = std::move(world).next_generation(world.limit());
+      EXPECT_EQ(next.size(), 2);
+      EXPECT_LT(since(start).count(), 5);
+      static_cast<void>(next.everyone().barrier().wait(next.limit()));
+      next.leave();
+    });
+    for (const auto& error : errors) EXPECT_EQ(text_of(error), "");
+  }
 }
 
 TEST(World, CanBeAskedAgainWhereTheRanksDidNotFindEachOther) {

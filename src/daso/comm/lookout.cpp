@@ -25,6 +25,7 @@ constexpr Seconds kForLaunchers{1};  // to say that the view has ended
 
 constexpr const char* kAnswers = "answers";      // list: who answers the roll call, and its counts
 constexpr const char* kAccounted = "accounted";  // how many have answered or are reported as gone
+constexpr const char* kMissing = "missing";      // list: what came out
 constexpr const char* kHeard = "heard";          // how many know what came out
 constexpr const char* kFarewells = "farewells";  // list: who ended in good order
 constexpr const char* kGone = "gone";            // list, of the whole job: what launchers saw
@@ -200,6 +201,9 @@ Failure Lookout::call_roll(const std::string& reason) {
   for (int rank = 0; rank < size; ++rank) {
     if (!failure.begun.contains(rank)) failure.missing.push_back(rank);
   }
+  // One may answer between two that count.
+  failure.missing =
+      json::parse(table_.set_once(kMissing, json(failure.missing).dump())).get<std::vector<int>>();
   failure.text = failure.missing.empty() ? reason : join(verdicts(failure.missing), "; ");
   table_.add(kHeard, 1);
   // Those that are there have a moment to read the same, before the store goes with this rank.
@@ -243,6 +247,12 @@ std::string Lookout::name_of(int rank) const {
 void begin_generation(const Store& root, int generation, const std::vector<int>& launch_ranks) {
   root.under(generation_key(generation)).set(kLaunchRanks, json(launch_ranks).dump());
   root.set("generation", generation_key(generation));
+}
+
+std::set<int> reported_gone(const Store& root) {
+  std::set<int> ranks;
+  for (const json& report : lines_of(root, kGone)) ranks.insert(report.at("rank").get<int>());
+  return ranks;
 }
 
 void report_gone(const Store& root, int launch_rank, const std::string& how) {

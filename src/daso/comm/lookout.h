@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -45,9 +46,10 @@ struct Watch {
 // wait for their limit, and would not know who was lost.
 //
 // When a rank meets a failure it rings. Everybody then answers the roll call, and who has not
-// answered after kRollCall is missing. A launcher that saw a rank end says so itself (report_gone).
-// A rank whose launcher is gone rings as well, instead of training on as an orphan that nobody can
-// stop. A roll call takes the same few requests of every rank, however many ranks there are.
+// answered after kRollCall is missing: the first that has counted decides who that is, for all. A
+// launcher that saw a rank end says so itself (report_gone). A rank whose launcher is gone rings as
+// well, instead of training on as an orphan that nobody can stop. A roll call takes the same few
+// requests of every rank, however many ranks there are.
 class Lookout {
  public:
   static constexpr Seconds kRollCall{0.5};
@@ -96,5 +98,7 @@ void begin_generation(const Store& root, int generation, const std::vector<int>&
 // For a launcher that saw a rank end: `how` reads on from the rank's name, as in "was ended by
 // signal 9 (Killed)".
 void report_gone(const Store& root, int launch_rank, const std::string& how);
+// All that launchers have seen to end, by their numbers at the start.
+std::set<int> reported_gone(const Store& root);
 
 }  // namespace daso

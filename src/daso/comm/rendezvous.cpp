@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daso/comm/rendezvous.h"
 
+#include <algorithm>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -19,6 +20,12 @@ using nlohmann::json;
 constexpr Seconds kBetweenReads{0.01};
 constexpr const char* kNoToken = "none";
 constexpr const char* kHeard = "heard";  // how many ranks know why nobody joins
+// In an agent's store: how many parts there are, and in each of them rank 0's beats.
+constexpr const char* kParts = "daso/parts";
+constexpr const char* kBeats = "beats";
+// Of those that are left of a generation: list of who is here, and who belongs to the next one.
+constexpr const char* kHere = "here";
+constexpr const char* kMembers = "members";
 
 // Waits for a key to appear; none if it is in vain or the deadline has passed before.
 std::optional<std::string> await(const Store& table, const std::string& key,
@@ -220,21 +227,32 @@ std::vector<Member> meet(const Store& root, const Meeting& meeting, Alarm& alarm
 }
 
 std::vector<int> regroup(const Store& next, const std::vector<int>& survivors, int old_rank,
-                         Seconds limit) {
-  next.set(hello_key(old_rank), "here");
+                         Seconds limit, const std::function<std::set<int>()>& gone) {
+  next.append(kHere, fmt::format("{}\n", old_rank));
   const Deadline deadline(limit);
-  if (!survivors.empty() && survivors.front() == old_rank) {
-    json present = json::array();
-    for (const int rank : survivors) {
-      if (await(next, hello_key(rank), deadline)) present.push_back(rank);
+  // Who decides waits until its limit for those that are slow; the others wait a little longer.
+  const Deadline last(limit + Seconds(1));
+  std::optional<std::string> text;
+  while (!(text = next.find(kMembers))) {
+    if (last.passed()) throw PeerError("the ranks that are left did not find each other in time");
+    std::vector<int> expected = survivors;
+    std::erase_if(expected, [lost = gone()](int rank) { return lost.contains(rank); });
+    if (!expected.empty() && expected.front() == old_rank) {
+      std::set<int> here;
+      for (const std::string& line : split(next.find(kHere).value_or(""), '\n')) {
+        if (!line.empty()) here.insert(std::stoi(line));
+      }
+      const auto is_here = [&](int rank) { return here.contains(rank); };
+      if (deadline.passed() || std::ranges::all_of(expected, is_here)) {
+        std::erase_if(expected, [&](int rank) { return !is_here(rank); });
+        next.set_once(kMembers, json(expected).dump());
+        continue;
+      }
     }
-    next.set_once("members", present.dump());
+    std::this_thread::sleep_for(kBetweenReads);
   }
-  // Who leads waits until its limit for those that are slow; the others wait a little longer.
-  const auto text = await(next, "members", Deadline(limit + Seconds(1)));
-  if (!text) throw PeerError("the ranks that are left did not find each other in time");
   auto members = json::parse(*text).get<std::vector<int>>();
-  if (std::find(members.begin(), members.end(), old_rank) == members.end()) {
+  if (std::ranges::find(members, old_rank) == members.end()) {
     throw PeerError(fmt::format("the other ranks went on without rank {}: it was late", old_rank));
   }
   return members;

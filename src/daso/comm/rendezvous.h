@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -45,10 +47,12 @@ void check_job(const Store& root, const Place& place, Seconds limit, Decisions* 
 // roll. Throws what the alarm is raised with if any rank differs, is missing or dies meanwhile.
 std::vector<Member> meet(const Store& root, const Meeting& meeting, Alarm& alarm, Lookout& lookout);
 
-// Those that are left of an older generation find each other again. `old_rank` is ours there.
+// Those that are left of an older generation find each other again. `old_rank` is ours there, and
+// gone() says who is known to have ended meanwhile. The first of the others waits until they are
+// all here, or for the limit, and then decides who belongs to the next generation.
 // Returns the old ranks of the new members, ascending.
 std::vector<int> regroup(const Store& next, const std::vector<int>& survivors, int old_rank,
-                         Seconds limit);
+                         Seconds limit, const std::function<std::set<int>()>& gone);
 
 Topology topology_of(const std::vector<Member>& members, const std::vector<int>& node_of_rank);
 

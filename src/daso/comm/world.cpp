@@ -9,6 +9,7 @@
 #include <atomic>
 #include <map>
 #include <mutex>
+#include <set>
 #include <thread>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
@@ -447,7 +448,16 @@ World World::next_generation(Seconds limit) && {
   next->own_address = body_->own_address;
   next->backend = open_backend(next->options.backend, next->options.place.size);
   const std::string name = fmt::format("generation{}", next->generation);
-  const std::vector<int> members = regroup(next->store->under(name), survivors, rank(), limit);
+  const auto gone = [&] {
+    const std::set<int> reported = reported_gone(*next->store);
+    std::set<int> ranks;
+    for (std::size_t i = 0; i < body_->members.size(); ++i) {
+      if (reported.contains(body_->members[i].launch_rank)) ranks.insert(static_cast<int>(i));
+    }
+    return ranks;
+  };
+  const std::vector<int> members =
+      regroup(next->store->under(name), survivors, rank(), limit, gone);
   for (std::size_t i = 0; i < members.size(); ++i) {
     if (members[i] == rank()) next->rank = static_cast<int>(i);
     next->members.push_back(body_->members.at(static_cast<std::size_t>(members[i])));
