@@ -9,7 +9,9 @@
 // At the MOMENT join, FAULT is device (one that this rank does not have) or config (another one).
 // DASO_TEST_TIMEOUT is the limit in seconds, DASO_TEST_BACKEND the backend. Survivors leave as
 // rank_main says; with DASO_TEST_REBUILD=1 they build the next generation and finish there.
+// With DASO_TEST_UNTIL it goes on until there is a file of that name.
 #include <ATen/ATen.h>
+#include <unistd.h>
 
 #include <csignal>
 #include <cstdio>
@@ -69,6 +71,16 @@ void round_trip(World& world, const std::vector<Fault>& faults, bool middle) {
 }
 
 int run(World& world, int rounds, const std::vector<Fault>& faults) {
+  if (const auto until = find(this_environment(), "DASO_TEST_UNTIL")) {
+    if (world.rank() == 0) std::printf("going on with %d ranks\n", world.size());
+    std::fflush(stdout);
+    const auto is_there = [&] {
+      const at::Tensor seen = at::full({1}, ::access(until->c_str(), F_OK) == 0 ? 1.0 : 0.0);
+      world.everyone().all_reduce(seen, Reduce::kMin).wait(world.limit());
+      return seen.item<float>() == 1;
+    };
+    while (!is_there()) round_trip(world, {}, /*middle=*/false);
+  }
   for (int round = 0; round < rounds; ++round) round_trip(world, faults, round == rounds / 2);
   if (world.rank() == 0) std::printf("done with %d ranks\n", world.size());
   return kExitOk;

@@ -106,9 +106,9 @@ Store open_store(const WorldOptions& options) {
   if (place.store_at == StoreAt::kRankZero) return meet_at_rank_zero(options);
   const Store store = Store::connect(*place.rendezvous, joining_limit(options), options.limit);
   if (place.store_at != StoreAt::kAgent && !options.view) return store;
-  // An agent's store knows nothing of this job, and stays when the agent starts the ranks again. Of
-  // a store for views each has a part of its own.
-  Store part = store.under(place.store_prefix);
+  // Of a store for views each has a part of its own.
+  Store part = options.view ? store.under(place.store_prefix)
+                            : present_part(store, place, joining_limit(options));
   if (place.rank == 0) mark_job(part, place.job_token);
   return part;
 }

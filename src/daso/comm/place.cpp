@@ -103,9 +103,6 @@ Place pytorch_place(const Environment& environment) {
   const bool hosted = agent == "True" || agent == "true" || agent == "1";
   place.store_at = hosted ? StoreAt::kAgent : StoreAt::kRankZero;
   if (hosted && is_ours(environment)) place.store_at = StoreAt::kLauncher;
-  if (place.store_at == StoreAt::kAgent) {
-    place.store_prefix = "attempt" + find(environment, "TORCHELASTIC_RESTART_COUNT").value_or("0");
-  }
   return place;
 }
 

@@ -38,7 +38,7 @@ struct Place {
   std::string node;               // the node's name; empty: the host's name
   Launcher launcher = Launcher::kNone;
   StoreAt store_at = StoreAt::kLauncher;
-  std::string store_prefix;  // of all keys in an agent's store, which outlives the ranks' attempts
+  std::string store_prefix;  // of all keys in a store for several views
   std::optional<Address> rendezvous;
   bool fixed_rendezvous = false;  // the ranks were told where to meet, nothing else will do
   bool one_machine = false;       // the launcher says that all ranks are on this machine

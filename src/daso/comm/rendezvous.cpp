@@ -121,8 +121,10 @@ json gather_roll(const Store& root, const Meeting& meeting, Alarm& alarm, Lookou
   Failure failure;
   std::vector<std::string> absent;
   for (int rank = 0; rank < meeting.place.size; ++rank) {
-    const auto text =
-        await(root, hello_key(rank), deadline, [&] { return alarm.raised().has_value(); });
+    const auto text = await(root, hello_key(rank), deadline, [&] {
+      if (meeting.place.store_at == StoreAt::kAgent) root.add(kBeats, 1);
+      return alarm.raised().has_value();
+    });
     if (const auto raised = alarm.raised()) throw_failure(*raised);
     if (!text) {
       failure.missing.push_back(rank);
@@ -160,6 +162,26 @@ std::string Member::text(int rank) const {
 
 void mark_job(const Store& root, const std::string& job_token) {
   root.set("job", job_token.empty() ? kNoToken : digest(job_token));
+}
+
+Store present_part(const Store& agents, const Place& place, Seconds limit) {
+  const auto part = [&](std::int64_t number) {
+    return agents.under(fmt::format("daso{}", number));
+  };
+  if (place.rank == 0) return part(agents.add(kParts, 1));
+  const Deadline deadline(limit);
+  std::int64_t number = 0;
+  std::int64_t beats = 0;
+  while (!deadline.passed()) {
+    const std::int64_t newest = agents.add(kParts, 0);
+    const std::int64_t heard = newest == 0 ? 0 : part(newest).add(kBeats, 0);
+    if (newest == number && heard > beats) return part(number);
+    number = newest;
+    beats = heard;
+    std::this_thread::sleep_for(2 * kBetweenReads);
+  }
+  throw PeerError(fmt::format("rank 0 did not come to the store at {} within {} s",
+                              agents.address().text(), limit.count()));
 }
 
 void check_job(const Store& root, const Place& place, Seconds limit, Decisions* decisions) {

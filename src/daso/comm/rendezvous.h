@@ -38,6 +38,13 @@ struct Meeting {
 // Marks the table as one job's before the first rank comes. By whoever hosts the store.
 void mark_job(const Store& root, const std::string& job_token);
 
+// This job's part of an agent's store, which knows nothing of it and outlives its ranks: the agent
+// starts them again, also with another number and without counting, and what those before have
+// written is still there. So each time has a part of its own. Rank 0 opens it, and beats in it
+// until all others are there; that is how they know it from older ones. Throws PeerError if there
+// is none within the limit.
+Store present_part(const Store& agents, const Place& place, Seconds limit);
+
 // Refuses a process of another job: one that came here by accident, before it does any harm. Throws
 // PeerError if the job does not begin within the limit, or if the view ends before (null: there is
 // none).
