@@ -348,6 +348,24 @@ TEST(Launch, SaysThatTheRendezvousDoesNotAnswer) {
   EXPECT_EQ(job.output(), "");
 }
 
+// Those of the other node go on for longer than the grace time, and need the store.
+TEST(Launch, HostsTheStoreForSurvivorsOfAnotherNodeWhenItsOwnRanksAreLost) {
+  const std::string rendezvous = "127.0.0.1:" + std::to_string(free_port());
+  const std::string file = ::testing::TempDir() + "launch_test_kept_" + std::to_string(::getpid());
+  const auto flags = [&](const char* node) {
+    return Flags{"--ranks",  "1,1",     "--node", node,     "--rendezvous",
+                 rendezvous, "--grace", "1.5",    "--keep", "1"};
+  };
+  const std::string script = "[ $RANK = 0 ] && kill -9 $$; sleep 4; echo end >" + file;
+  Launched second(Launched::script(flags("1"), script));
+  Launched first(Launched::script(flags("0"), script));
+  EXPECT_EQ(first.wait(), kExitPeer) << first.error();
+  EXPECT_TRUE(std::filesystem::exists(file)) << first.error();
+  EXPECT_EQ(occurrences(first.error(), "has not said"), 0U) << first.error();
+  EXPECT_EQ(second.wait(), 0) << second.error();
+  std::filesystem::remove(file);
+}
+
 TEST(Launch, FirstOfSeveralLaunchersHostsTheStoreUntilTheOthersAreDone) {
   const std::string rendezvous = "127.0.0.1:" + std::to_string(free_port());
   const std::string file = ::testing::TempDir() + "launch_test_" + std::to_string(::getpid());

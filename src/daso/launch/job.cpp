@@ -55,8 +55,14 @@ Job::Job(const LaunchOptions& options, Hooks hooks)
                    .takes_signal = std::move(hooks.takes_signal),
                    .on_signal = [this](int signal) { on_signal(signal); },
                    .takes_end = std::move(hooks.takes_end),
-                   .on_turn = std::move(hooks.on_turn)},
+                   .on_turn = hooks.on_turn ? std::move(hooks.on_turn) : beats()},
                   signals_, {&output_, &error_}) {}
+
+// What the turns of a job without hooks are for.
+std::function<SupervisorOptions::Turn()> Job::beats() {
+  if (!options_.keep_survivors) return {};
+  return [this] { return SupervisorOptions::Turn{.again = store_.beat()}; };
+}
 
 const Namespaces* Job::home_of(const RankSpot& spot) const {
   if (cluster_.empty()) return nullptr;

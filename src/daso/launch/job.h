@@ -66,6 +66,7 @@ class Job {
     LastLines error;
   };
 
+  std::function<SupervisorOptions::Turn()> beats();
   void pass_on(FileDescriptor from, LineStream::Options options);
   void on_bad_end(const RankEnd& end);
   void on_signal(int signal);

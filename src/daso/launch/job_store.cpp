@@ -13,8 +13,11 @@ namespace daso {
 namespace {
 
 constexpr Seconds kAskEvery{0.05};
+constexpr Seconds kBeatEvery{0.5};
+constexpr Seconds kLongest{60};
 
 std::string done_key(int node) { return fmt::format("launcher/{}/done", node); }
+std::string beat_key(int node) { return fmt::format("launcher/{}/beat", node); }
 
 FileDescriptor listen_on_node(const ClusterNode& node) {
   const NetworkVisit visit(node.namespaces.network);
@@ -82,6 +85,18 @@ void JobStore::report(const RankEnd& end) {
   }
 }
 
+Seconds JobStore::beat() {
+  if (!several_ || node_ == 0) return kLongest;
+  if (!beat_.passed()) return beat_.left();
+  try {
+    store_->add(beat_key(node_), 1);
+  } catch (const PeerError&) {
+    // Its host is gone, which the ranks notice by themselves.
+  }
+  beat_ = Deadline(kBeatEvery);
+  return kBeatEvery;
+}
+
 std::optional<int> JobStore::leave(Seconds limit, const std::function<bool(Seconds)>& pause) {
   if (!several_) return std::nullopt;
   if (node_ > 0) {
@@ -92,9 +107,15 @@ std::optional<int> JobStore::leave(Seconds limit, const std::function<bool(Secon
     }
     return std::nullopt;
   }
-  const Deadline deadline(limit);
+  const Deadline first(limit);
   for (int node = 1; node < nodes_; ++node) {
+    Deadline deadline = first;
+    std::int64_t heard = 0;
     while (!store_->find(done_key(node))) {
+      if (const std::int64_t beats = store_->add(beat_key(node), 0); beats != heard) {
+        heard = beats;
+        deadline = Deadline(limit);
+      }
       if (deadline.passed()) return node;
       if (pause(kAskEvery)) return std::nullopt;
     }

@@ -31,9 +31,13 @@ class JobStore {
   // then know already.
   void report(const RankEnd& end);
 
+  // In a job that keeps survivors, while ranks of this launcher run: says so to the host's
+  // launcher, whose own ranks may all be lost. Returns when to call again.
+  Seconds beat();
+
   // The ranks of this launcher have ended. The host's launcher then waits until all others have
   // said so, because their ranks still need it. `pause` waits a moment; true means: give up.
-  // Returns the node that did not answer within the limit, if any.
+  // Returns the node that has said nothing for as long as the limit, if any.
   std::optional<int> leave(Seconds limit, const std::function<bool(Seconds)>& pause);
 
  private:
@@ -44,6 +48,7 @@ class JobStore {
   FileDescriptor listening_;
   Address address_;
   std::optional<Store> store_;
+  Deadline beat_{Seconds(0)};  // is due then
 };
 
 }  // namespace daso
