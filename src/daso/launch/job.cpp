@@ -85,10 +85,11 @@ void Job::listen_to(const RankSpot& spot, FileDescriptor output, FileDescriptor 
 }
 
 void Job::pass_on(FileDescriptor from, LineStream::Options options) {
-  LineStream& lines = lines_.emplace_back(std::move(options));
+  // It goes with the stream: a rank that is started again brings another.
+  const auto lines = std::make_shared<LineStream>(std::move(options));
   supervisor_.add_stream(
-      std::move(from), [&lines](std::string_view bytes) { lines.feed(bytes); },
-      [&lines] { lines.finish(); });
+      std::move(from), [lines](std::string_view bytes) { lines->feed(bytes); },
+      [lines] { lines->finish(); });
 }
 
 void Job::run() {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <deque>
 #include <functional>
 #include <map>
 #include <string>
@@ -88,7 +87,6 @@ class Job {
   Sink error_;
   std::map<int, Printed> printed_;  // by rank
   ErrorLines error_lines_;
-  std::deque<LineStream> lines_;
   Supervisor supervisor_;  // the last, so that the ranks go first
 };
 
