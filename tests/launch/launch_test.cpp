@@ -2,7 +2,9 @@
 #include "daso/launch/launch.h"
 
 #include <gtest/gtest.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -312,6 +314,32 @@ TEST(Launch, LeavesNobodyBehindWhenItIsKilled) {
   job.send(SIGKILL);
   EXPECT_EQ(job.wait(), -SIGKILL);
   for (const pid_t rank : ranks) EXPECT_TRUE(gone(rank));
+}
+
+// As in a container whose first process collects nobody's end, which is this one here.
+TEST(Launch, LeavesNoGuardianBehindWhereNobodyCollectsTheRanks) {
+  ASSERT_EQ(::prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
+  Launched job(
+      Launched::script({"--ranks", "2", "--grace", "600"}, std::string("echo pid $$; ") + kStay));
+  const std::vector<pid_t> ranks = job.process_numbers(2);
+  job.send(SIGKILL);
+  EXPECT_EQ(job.wait(), -SIGKILL);
+  for (const pid_t rank : ranks) EXPECT_TRUE(gone(rank));
+  std::vector<pid_t> guardians;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+    std::ifstream file(entry.path() / "status");
+    std::string text{std::istreambuf_iterator<char>(file), {}};
+    if (text.starts_with("Name:\tdaso-guardian\n") &&
+        occurrences(text, "\nPPid:\t" + std::to_string(::getpid()) + "\n") == 1) {
+      guardians.push_back(std::stoi(entry.path().filename()));
+    }
+  }
+  ASSERT_EQ(guardians.size(), 1U);
+  EXPECT_TRUE(gone(guardians.front()));
+  EXPECT_EQ(state_of(ranks.front()), 'Z');
+  ASSERT_EQ(::prctl(PR_SET_CHILD_SUBREAPER, 0), 0);
+  while (::waitpid(-1, nullptr, WNOHANG) > 0) {
+  }
 }
 
 TEST(Launch, EndsWhatARankLeavesBehind) {

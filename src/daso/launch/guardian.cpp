@@ -13,11 +13,17 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
+#include <optional>
+#include <set>
+#include <sstream>
+#include <string>
 #include <string_view>
 #include <thread>
 #include <vector>
 
 #include "daso/base/error.h"
+#include "daso/base/paths.h"
 #include "daso/launch/child_process.h"
 #include "daso/launch/stop_signals.h"
 
@@ -78,12 +84,37 @@ Watched read_until_end(int pipe) {
   }
 }
 
+// The groups that have a process which has not ended; none where nobody can know. Where nobody
+// collects what has ended, as under the first process of many containers, kill() finds it for good.
+std::optional<std::set<pid_t>> groups_at_work() {
+  std::set<pid_t> groups;
+  try {
+    for (const std::string& name : names_in("/proc")) {
+      std::ifstream file("/proc/" + name + "/stat");
+      std::string text;
+      if (!std::getline(file, text)) continue;  // it is no process, or gone by now
+      // 12 (name) S 11 12 ...: state, parent and group follow the name, which may hold anything.
+      std::istringstream rest(text.substr(text.rfind(')') + 1));
+      char state = 0;
+      pid_t parent = 0;
+      pid_t group = 0;
+      if (rest >> state >> parent >> group && state != 'Z' && state != 'X') groups.insert(group);
+    }
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+  return groups;
+}
+
 void end_groups(std::vector<pid_t> groups, Seconds grace) {
   for (const pid_t group : groups) ::kill(-group, SIGTERM);
   const Deadline deadline(grace);
-  const auto gone = [](pid_t group) { return ::kill(-group, 0) != 0; };
   while (!deadline.passed()) {
-    groups.erase(std::remove_if(groups.begin(), groups.end(), gone), groups.end());
+    std::erase_if(groups, [](pid_t group) { return ::kill(-group, 0) != 0; });
+    if (groups.empty()) return;
+    if (const std::optional<std::set<pid_t>> at_work = groups_at_work()) {
+      std::erase_if(groups, [&](pid_t group) { return !at_work->contains(group); });
+    }
     if (groups.empty()) return;
     std::this_thread::sleep_for(kLookEvery);  // nobody tells a process of the end of strangers
   }
