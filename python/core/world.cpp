@@ -68,12 +68,14 @@ World join_unless_interrupted(const WorldOptions& options) {
 
 // Python owns what it returns.
 JoinedWorld* join(const std::string& backend, const std::string& interface, double limit,
-                  std::optional<double> join_limit, const std::string& device) {
+                  std::optional<double> join_limit, const std::string& device,
+                  const std::string& ports) {
   const nb::gil_scoped_release release;
   WorldOptions options;
   options.place = place_from(this_environment()).value_or(Place{});
   options.backend = options.place.size == 1 ? "self" : backend;
   options.interface = interface;
+  if (!ports.empty() && options.place.size > 1) options.ports = parse_ports(ports);
   options.limit = Seconds(limit);
   if (join_limit) options.join_limit = Seconds(*join_limit);
   const DeviceChoice choice = parse_device(device);
@@ -135,7 +137,7 @@ void bind_world(nb::module_& module) {
     return place && place->launcher == Launcher::kDaso;
   });
   module.def("join", &join, "backend"_a, "interface"_a, "limit"_a, "join_limit"_a.none(), "device"_a,
-             nb::rv_policy::take_ownership);
+             "ports"_a, nb::rv_policy::take_ownership);
 }
 
 }  // namespace daso::python

@@ -78,6 +78,7 @@ def init(
     interface: str = "",
     limit: float = 60.0,
     join_limit: float | None = None,
+    ports: str = "",
 ) -> World:
     """Joins the ranks that were started together, and returns their world.
 
@@ -90,11 +91,13 @@ def init(
     interface   the network device to talk through
     limit       seconds that a rank waits for another before it is taken for lost
     join_limit  the same while ranks start, where that takes longer
+    ports       FIRST-LAST: the ports that ranks call each other at, with backend tcp; else those of
+                `daso run --ports`
 
     Called again it returns the same world. Raises ConfigError and PeerError.
     """
     if not _worlds:
         atexit.unregister(_end_of_program)  # of an attempt that failed
         atexit.register(_end_of_program)
-        _worlds.append(World(_core.join(backend, interface, limit, join_limit, device)))
+        _worlds.append(World(_core.join(backend, interface, limit, join_limit, device, ports)))
     return _worlds[0]

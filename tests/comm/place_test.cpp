@@ -83,6 +83,10 @@ TEST(Place, OfTorchrunUsesTheAgentsStoreWhereThereIsOne) {
             StoreAt::kRankZero);
 }
 
+TEST(Place, RefusesPortsThatAreNone) {
+  EXPECT_THROW(place_from(with(kTorchrun, {{"DASO_PORTS", "many"}})), ConfigError);
+}
+
 TEST(Place, OfOurLauncherAddsNodeAndToken) {
   const Place place = *place_from(
       with(kTorchrun,

@@ -375,6 +375,24 @@ TEST(World, CanBeAskedAgainWhereTheRanksDidNotFindEachOther) {
   for (const auto& error : errors) EXPECT_EQ(text_of(error), "");
 }
 
+// What `daso run` tells programs that know nothing of its flags.
+TEST(World, RanksAreCalledAtThePortsOfTheirPlace) {
+  // That one is taken, so that it can be seen that it counts.
+  const FileDescriptor taken = listen_on({"127.0.0.1", 0});
+  const std::uint16_t port = bound_address(taken).port;
+  const auto errors =
+      run_places({.ranks = 2,
+                  .edit =
+                      [&](WorldOptions& options) {
+                        options.backend = "tcp";
+                        options.place.ports = {port, port};
+                      }},
+                 [](const WorldOptions& options) { static_cast<void>(World::join(options)); });
+  for (const auto& error : errors) {
+    EXPECT_NE(text_of(error).find(std::to_string(port)), std::string::npos) << text_of(error);
+  }
+}
+
 TEST(World, LeavesThoughTheStoreIsGone) {
   std::optional<Store> store = Store::host(listen_on({"127.0.0.1", 0}));
   mark_job(*store, "test");

@@ -106,6 +106,15 @@ TEST(LaunchPlan, AClustersRanksAreAllStartedHereAndMeetOnIt) {
   }
 }
 
+TEST(RankEnvironment, TellsThePortsThatRanksAreCalledAt) {
+  const LaunchOptions options{.ranks_per_node = {2}, .ports = parse_ports("42000-42010")};
+  const Environment outer = {{"DASO_PORTS", "1-2"}};
+  const RankSpot spot = all_spots(options).front();
+  const JobAddress job{.store = {"127.0.0.1", 4000}, .token = "secret"};
+  EXPECT_EQ(place_from(rank_environment(outer, options, spot, job))->ports.text(), "42000-42010");
+  EXPECT_TRUE(place_from(rank_environment(outer, {.ranks_per_node = {2}}, spot, job))->ports.any());
+}
+
 TEST(Mpirun, TellsARankWhatItReadsBackAsItsPlace) {
   Environment told = mpirun_environment({{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "h"}},
                                         {{"127.0.0.1", 4000}, "secret"});

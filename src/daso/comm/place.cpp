@@ -68,6 +68,16 @@ std::optional<Address> given_rendezvous(const Environment& environment) {
   }
 }
 
+Ports given_ports(const Environment& environment) {
+  const std::optional<std::string> text = find(environment, "DASO_PORTS");
+  if (!text) return {};
+  try {
+    return parse_ports(*text);
+  } catch (const ConfigError& error) {
+    throw ConfigError(fmt::format("environment variable DASO_PORTS: {}", error.what()));
+  }
+}
+
 bool is_ours(const Environment& environment) {
   const std::optional<std::string> name = find(environment, "DASO_LAUNCHER");
   require(!name || *name == name_of(Launcher::kDaso),
@@ -197,6 +207,7 @@ std::optional<Place> place_from(const Environment& environment) {
   if (!place) return std::nullopt;
   place->node = find(environment, "DASO_NODE").value_or("");
   place->job_token = find(environment, "DASO_JOB_TOKEN").value_or(place->job_token);
+  place->ports = given_ports(environment);
   if (is_ours(environment)) place->launcher = Launcher::kDaso;
   return place;
 }

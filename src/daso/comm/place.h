@@ -44,6 +44,7 @@ struct Place {
   bool one_machine = false;       // the launcher says that all ranks are on this machine
   std::string other_host;         // a machine of the job besides rank 0's; empty: not known
   bool one_output = false;        // the output of all ranks goes to one stream
+  Ports ports;                    // that this rank may be called at, where the launcher says it
   std::string job_token;          // empty: none; of srun's ranks their step, unless one is given
 };
 
@@ -51,9 +52,10 @@ struct Place {
 // order. None of them: no value. Throws ConfigError where they contradict each other.
 //
 // Our launcher speaks torchrun's variables (RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT,
-// TORCHELASTIC_USE_AGENT_STORE) and adds DASO_NODE, DASO_JOB_TOKEN and DASO_LAUNCHER=daso. Under
-// mpirun it leaves rank and size to mpirun and sets DASO_RENDEZVOUS. Without torchrun's agent
-// RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT are enough.
+// TORCHELASTIC_USE_AGENT_STORE) and adds DASO_NODE, DASO_JOB_TOKEN, DASO_LAUNCHER=daso, and
+// DASO_PORTS where it knows them. Under mpirun it leaves rank and size to mpirun and sets
+// DASO_RENDEZVOUS. Without torchrun's agent RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT are
+// enough.
 std::optional<Place> place_from(const Environment& environment);
 
 }  // namespace daso

@@ -338,7 +338,10 @@ World World::join(const WorldOptions& options) {
     check_job(store, place, joining_limit(options),
               options.view ? options.view->decisions.get() : nullptr);
     body->own_address = own_address(options, store);
-    if (options.backend != "mpi") body->door = listen_on(body->own_address, options.ports);
+    // A launcher says which ports there are, whatever its ranks use.
+    const Ports ports =
+        options.backend == "tcp" && options.ports.any() ? place.ports : options.ports;
+    if (options.backend != "mpi") body->door = listen_on(body->own_address, ports);
     for (int rank = 0; rank < place.size; ++rank) body->members.push_back({.launch_rank = rank});
     body->post_lookout();
     body->guard.lookout->introduce({});

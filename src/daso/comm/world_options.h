@@ -59,7 +59,7 @@ struct WorldOptions {
   Place place;
   std::string backend = kUsualBackend;
   std::string interface;           // device to talk through; empty: the one that leads to the store
-  Ports ports;                     // that ranks are called at, with tcp
+  Ports ports;                     // that ranks are called at, with tcp; any: those of the place
   Seconds limit{60};               // for joining, for making a group and for every operation
   bool check_collectives = false;  // compare every operation with the peers', not only the first
   std::string configuration;       // must be equal on all ranks; any text

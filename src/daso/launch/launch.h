@@ -7,6 +7,7 @@
 
 #include "daso/base/error.h"
 #include "daso/base/seconds.h"
+#include "daso/comm/network.h"
 #include "daso/comm/world_options.h"
 #include "daso/launch/signal_inbox.h"
 
@@ -45,6 +46,7 @@ struct LaunchOptions {
   std::vector<int> ranks_per_node = {1};  // one entry a node
   std::optional<int> node_index;  // start only this node's ranks; other launchers start the rest
   std::string rendezvous;         // HOST:PORT; empty: a free port of this machine
+  Ports ports;                    // that ranks are called at, for those that ask; any: not told
   std::string interface;          // device whose address the store listens on; empty: see below
   std::string cluster;            // start the ranks on the nodes of this virtual cluster
   SignalSource signal_source = SignalSource::kSystem;  // what tells the launcher to end

@@ -93,6 +93,7 @@ LaunchOptions launch_options(const LaunchFlags& flags, Shape shape) {
                           ? find(this_environment(), "DASO_JOB_TOKEN").value_or("")
                           : flags.job_token;
   options.backend = flags.backend;
+  options.ports = flags.ports;
   options.limit = flags.limit;
   options.join_limit = flags.join_limit;
   options.grace = flags.grace;

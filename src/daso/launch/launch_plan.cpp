@@ -124,6 +124,8 @@ Environment rank_environment(Environment inherited, const LaunchOptions& options
   environment["DASO_NODE"] = spot.node_name();
   environment["DASO_JOB_TOKEN"] = job.token;
   environment["DASO_LAUNCHER"] = "daso";
+  environment.erase("DASO_PORTS");
+  if (!options.ports.any()) environment["DASO_PORTS"] = options.ports.text();
   environment.erase(kColumnsVariable);
   if (options.columns && spot.rank == 0) {
     environment[kColumnsVariable] = std::to_string(*options.columns);
