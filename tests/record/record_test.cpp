@@ -15,6 +15,7 @@
 #include "daso/record/meter.h"
 #include "run_ranks.h"
 #include "scratch_folder.h"
+#include "scripted_view.h"
 
 namespace daso::test {
 namespace {
@@ -323,6 +324,33 @@ TEST(Meter, WorkIsWhatIsNotWaiting) {
   EXPECT_GE(whole, 0.022);
   EXPECT_GE(worked, 0.002);
   EXPECT_LE(worked, since(begin).count() - 0.02);
+}
+
+// Numbers in a world are others in the next view.
+TEST(StepTimes, NamesRanksAndNodesAsTheyWereStarted) {
+  const auto view = std::make_shared<ScriptedView>(ScriptedView::Script{.nodes = 2});
+  run_ranks(in_view({"b", "c"}, {{"b", 1}, {"c", 2}}, view), [](World& world) {
+    const Idle strategy;
+    Meter meter(world, strategy, 1);
+    meter.start();
+    StepTimes times(world, "test");
+    for (std::int64_t step = 0; step < 3; ++step) {
+      times.add(step, {.whole = 1e3, .worked = world.rank() == 1 ? 0.3 : 0.1});  // due in each step
+      const auto heard = times.collect();
+      times.tell(step);
+      if (heard) meter.hear(heard->late, heard->worked);
+    }
+    const Summary summary = meter.summary();
+    ASSERT_EQ(summary.late.size(), 2U);
+    EXPECT_EQ(summary.late[1].rank, 201);
+    EXPECT_EQ(summary.late[1].node, 2);
+    EXPECT_EQ(summary.late[1].lateness.times, 1);
+    EXPECT_EQ(summary.late[0].lateness.times, 0);
+    const json budget = json::parse(text_of(summary))["time_budget"];
+    EXPECT_EQ(budget[0]["node"], 1);
+    EXPECT_EQ(budget[1]["node"], 2);
+    meter.stop();
+  });
 }
 
 TEST(StepTimes, NamesTheRankThatTookLongestAndByHowMuch) {

@@ -42,6 +42,15 @@ std::int64_t next_interval(std::int64_t interval, double step_seconds) {
 
 }  // namespace
 
+int rank_id(const World& world, int rank) {
+  return world.view() ? world.view()->rank_ids.at(static_cast<std::size_t>(rank)) : rank;
+}
+
+int node_id(const World& world, int rank) {
+  const int node = world.topology().node_of(rank);
+  return world.view() ? world.view()->node_ids.at(static_cast<std::size_t>(node)) : node;
+}
+
 StepTimes::StepTimes(World& world, const std::string& name)
     : world_(world), ranks_(world.group(all_ranks(world.size()), name)) {}
 
@@ -96,7 +105,8 @@ Late StepTimes::latest_in(const at::Tensor& rows) const {
     const auto longest = std::max_element(of_ranks.begin(), of_ranks.end());
     const double excess = *longest - middle_of(of_ranks);
     if (excess <= latest.seconds) continue;
-    latest = {static_cast<int>(longest - of_ranks.begin()), step, excess};
+    const int rank = static_cast<int>(longest - of_ranks.begin());
+    latest = {rank_id(world_, rank), node_id(world_, rank), step, excess};
   }
   return latest;
 }

@@ -15,9 +15,15 @@
 // and does not count, so who waits for a late rank is not late.
 namespace daso {
 
+// The numbers that a rank and its node were started with: those in the world are others in the next
+// view.
+int rank_id(const World& world, int rank);
+int node_id(const World& world, int rank);
+
 // The rank that took longest for a step, and by how much more than the middle one.
 struct Late {
-  int rank = 0;
+  int rank = 0;  // these two as they were started
+  int node = 0;
   std::int64_t step = 0;
   double seconds = 0;
 };

@@ -74,7 +74,8 @@ TimeSpent Meter::spent() const {
     const auto track = static_cast<Track>(i);
     if (waits_for_background(track)) hidden -= counted(track);
   }
-  return {.seconds = seconds(),
+  return {.node = world_.node_id(),
+          .seconds = seconds(),
           .exposed_communication = waited(),
           .exposed_by_cause = waited_by_cause(),
           .hidden_communication = std::max(0.0, hidden),
@@ -97,10 +98,11 @@ Summary Meter::summary() const {
   summary.bytes_between_nodes = static_cast<std::int64_t>(totals[1].item<double>());
   summary.time_budget = time_budget(world_, spent());
   for (int rank = 0; rank < world_.size(); ++rank) {
-    summary.late.push_back({.rank = rank, .node = world_.topology().node_of(rank), .lateness = {}});
+    summary.late.push_back(
+        {.rank = rank_id(world_, rank), .node = node_id(world_, rank), .lateness = {}});
   }
   for (const Late& one : late_) {
-    Lateness& of_rank = summary.late[static_cast<std::size_t>(one.rank)].lateness;
+    Lateness& of_rank = std::ranges::find(summary.late, one.rank, &RankLateness::rank)->lateness;
     ++of_rank.times;
     of_rank.seconds += one.seconds;
   }

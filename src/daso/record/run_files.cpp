@@ -64,22 +64,10 @@ ordered_json value_of(const Metric& metric, const Progress& now) {
   return value ? json_of(*value) : ordered_json();
 }
 
-// The numbers that a rank and its node were started with: those in the world are others in the next
-// view.
-int rank_id(const World& world, int rank) {
-  return world.view() ? world.view()->rank_ids.at(static_cast<std::size_t>(rank)) : rank;
-}
-int node_id(const World& world, int rank) {
-  const int node = world.topology().node_of(rank);
-  return world.view() ? world.view()->node_ids.at(static_cast<std::size_t>(node)) : node;
-}
-
-ordered_json late_of(const std::optional<Late>& late, const World& world) {
+ordered_json late_of(const std::optional<Late>& late) {
   if (!late) return nullptr;
-  return {{"rank", rank_id(world, late->rank)},
-          {"node", node_id(world, late->rank)},
-          {"step", late->step},
-          {"seconds", late->seconds}};
+  return {
+      {"rank", late->rank}, {"node", late->node}, {"step", late->step}, {"seconds", late->seconds}};
 }
 
 ordered_json ranks_of(const World& world, const std::vector<double>& worked) {
@@ -244,7 +232,7 @@ void RunFiles::put_status(const char* state) const {
   if (now_.device_bytes) put(metric_row("device_memory"));
   if (now_.device_share) put(metric_row("device_share"));
   status["seconds_left"] = seconds_left_;
-  status["late"] = late_of(now_.late, world_);
+  status["late"] = late_of(now_.late);
   status["ranks"] = ranks_of(world_, now_.worked);
   if (membership_) status["view"] = view_of(membership_->views());
   replace(facts_.folder / "status.json",

@@ -18,9 +18,8 @@ ordered_json causes_of(const TimeSpent& spent) {
 
 ordered_json budget_of(const std::vector<TimeSpent>& nodes) {
   ordered_json list = ordered_json::array();
-  for (std::size_t node = 0; node < nodes.size(); ++node) {
-    const TimeSpent& spent = nodes[node];
-    list.push_back({{"node", node},
+  for (const TimeSpent& spent : nodes) {
+    list.push_back({{"node", spent.node},
                     {"seconds", spent.seconds},
                     {"compute", spent.compute()},
                     {"exposed_communication", spent.exposed_communication},

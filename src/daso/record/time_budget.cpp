@@ -3,6 +3,8 @@
 
 #include <ATen/ATen.h>
 
+#include "daso/record/lateness.h"
+
 namespace daso {
 
 std::vector<TimeSpent> time_budget(World& world, const TimeSpent& own) {
@@ -25,7 +27,8 @@ std::vector<TimeSpent> time_budget(World& world, const TimeSpent& own) {
     };
     std::array<double, kCauses> by_cause{};
     for (std::size_t i = 0; i < kCauses; ++i) by_cause[i] = mean(causes + static_cast<int>(i));
-    nodes.push_back({.seconds = mean(0),
+    nodes.push_back({.node = node_id(world, ranks.front()),
+                     .seconds = mean(0),
                      .exposed_communication = mean(1),
                      .exposed_by_cause = by_cause,
                      .hidden_communication = mean(2),

@@ -12,6 +12,7 @@ namespace daso {
 // Each but the hidden one is time of the training thread, counted by the timed spans of a track of
 // the world's timeline; no second counts twice.
 struct TimeSpent {
+  int node = 0;                                    // whose it is, as it was started
   double seconds = 0;                              // all of it, from the first step to the end
   double exposed_communication = 0;                // blocked in communication: Timeline::waited()
   std::array<double, kCauses> exposed_by_cause{};  // adds up to it
