@@ -67,6 +67,9 @@ void Mailbox::Clerk::refuse(Request& request, const std::string& reason) {
   if (auto* post = std::get_if<Post>(&request)) post->letter.done(error(reason));
   if (auto* expect = std::get_if<Expect>(&request)) expect->done(error(reason));
   if (auto* connect = std::get_if<Connect>(&request)) connect->done(error(reason));
+  if (auto* receive = std::get_if<Receive>(&request)) {
+    receive->letter->set_exception(error(reason));
+  }
 }
 
 void Mailbox::Clerk::work() {
@@ -91,6 +94,7 @@ void Mailbox::Clerk::work() {
     tick();
   }
   for (auto& [rank, peer] : peers_) lose(peer, "this rank has left");
+  serve_receivers();
   callers_.clear();
 }
 
@@ -138,6 +142,42 @@ void Mailbox::Clerk::take(Connect& request) {
   const int rank = request.peer;
   peer.wanted.push_back(std::move(request));
   if (first && rank < options_.rank) dial(rank, peer);
+}
+
+void Mailbox::Clerk::take(Receive& request) {
+  receivers_.push_back(std::move(request));
+  serve_receivers();
+}
+
+// The senders behind the last one come first.
+bool Mailbox::Clerk::hand_over(Receive& request) {
+  auto sender = peers_.upper_bound(last_sender_);
+  for (std::size_t tried = 0; tried < peers_.size(); ++tried, ++sender) {
+    if (sender == peers_.end()) sender = peers_.begin();
+    Peer& peer = sender->second;
+    std::uint32_t& number = peer.next[request.group];
+    auto bytes = peer.box.take({.group = request.group, .number = number});
+    if (!bytes) continue;
+    ++number;
+    last_sender_ = sender->first;
+    request.letter->set_value({.from = sender->first, .bytes = *std::move(bytes)});
+    if (peer.connection) watch(peer);  // it may be read again
+    return true;
+  }
+  return false;
+}
+
+// In the order in which they have asked.
+void Mailbox::Clerk::serve_receivers() {
+  const bool alone = std::ranges::none_of(
+      peers_, [](const auto& one) { return one.second.connection || !one.second.wanted.empty(); });
+  std::erase_if(receivers_, [&](Receive& one) {
+    if (hand_over(one)) return true;
+    if (!alone && !one.deadline.passed()) return false;
+    one.letter->set_exception(error(alone ? "there is nobody left who could send a letter"
+                                          : "no letter has come within the limit"));
+    return true;
+  });
 }
 
 void Mailbox::Clerk::take(Stop& request) {
@@ -264,6 +304,7 @@ bool Mailbox::Clerk::read(int rank, Peer& peer) {
     problem = name_of(rank) + (peer.goodbye ? " has left" : " closed the connection");
   }
   if (!problem.empty()) lose(peer, problem);
+  if (!receivers_.empty()) serve_receivers();
   return problem.empty();
 }
 
@@ -321,6 +362,7 @@ void Mailbox::Clerk::tick() {
   for (const auto& [descriptor, caller] : callers_) waiting.push_back(descriptor);
   for (const int descriptor : waiting) advance(descriptor);
   for (auto& [rank, peer] : peers_) look_after(rank, peer, now, slept);
+  if (!receivers_.empty()) serve_receivers();
 }
 
 void Mailbox::Clerk::look_after(int rank, Peer& peer, Clock::time_point now, bool slept) {

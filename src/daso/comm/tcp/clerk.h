@@ -32,6 +32,7 @@ class Mailbox::Clerk {
     std::string last_problem;                  // of the tries before
     std::string end;                           // why there is none any more; empty: there may be
     bool goodbye = false;
+    std::map<std::uint32_t, std::uint32_t> next;  // number of the next letter for anybody, by group
     Clock::time_point last_sent = Clock::now();
   };
 
@@ -39,7 +40,11 @@ class Mailbox::Clerk {
   void take(Post& request);
   void take(Expect& request);
   void take(Connect& request);
+  void take(Receive& request);
   void take(Stop& request);
+
+  bool hand_over(Receive& request);
+  void serve_receivers();
 
   void admit_strangers();
   void make_room_for_stranger();
@@ -64,9 +69,11 @@ class Mailbox::Clerk {
   const int bell_;
   const TakeRequests take_requests_;
   FileDescriptor poller_;
-  std::map<int, Peer> peers_;      // by rank
-  std::map<int, Caller> callers_;  // by descriptor
-  std::map<int, int> ranks_;       // of connections, by descriptor
+  std::map<int, Peer> peers_;       // by rank
+  std::map<int, Caller> callers_;   // by descriptor
+  std::map<int, int> ranks_;        // of connections, by descriptor
+  std::vector<Receive> receivers_;  // who wait for a letter from anybody
+  int last_sender_ = -1;            // of such a one
   std::optional<Deadline> leaving_;
   bool aborted_ = false;
   bool deaf_ = false;  // to new callers, until the next tick

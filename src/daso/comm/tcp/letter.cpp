@@ -63,6 +63,15 @@ bool Letterbox::expect(const Tag& tag, std::span<std::byte> into, Done& done) {
   return true;
 }
 
+std::optional<std::vector<std::byte>> Letterbox::take(const Tag& tag) {
+  const auto stored = stored_.find(tag);
+  if (stored == stored_.end() || !stored->second.whole) return std::nullopt;
+  std::vector<std::byte> bytes = std::move(stored->second.bytes);
+  bytes_waiting_ -= bytes.size();
+  stored_.erase(stored);
+  return bytes;
+}
+
 std::vector<Done> Letterbox::give_up() {
   std::vector<Done> all;
   for (auto& [tag, expected] : expected_) all.push_back(std::move(expected.done));

@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -40,6 +41,9 @@ class Letterbox {
 
   // Somebody asks. True if it is there already, and copied: then `done` is not kept.
   bool expect(const Tag& tag, std::span<std::byte> into, Done& done);
+
+  // The bytes of this letter, if all of it is there and nobody has asked for it yet.
+  std::optional<std::vector<std::byte>> take(const Tag& tag);
 
   std::size_t bytes_waiting() const { return bytes_waiting_; }  // for somebody to ask
   // Nothing more comes: gives all who await something. What is there whole can still be asked for.

@@ -50,6 +50,14 @@ void Mailbox::expect(int from, const Tag& tag, std::span<std::byte> into, Done d
   ask(Expect{.peer = from, .tag = tag, .into = into, .done = std::move(done)});
 }
 
+Mailbox::Received Mailbox::receive(std::uint32_t group, Seconds limit) {
+  const auto letter = std::make_shared<std::promise<Received>>();
+  std::future<Received> coming = letter->get_future();
+  // The clerk itself ends the wait at the deadline.
+  ask(Receive{.group = group, .deadline = Deadline(limit), .letter = letter});
+  return coming.get();
+}
+
 void Mailbox::connect(const std::map<int, Address>& peers, Seconds limit) {
   struct Meeting {
     std::mutex mutex;

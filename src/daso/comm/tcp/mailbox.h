@@ -3,6 +3,7 @@
 
 #include <condition_variable>
 #include <functional>
+#include <future>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -66,6 +67,19 @@ class Mailbox {
   void post(int to, Letter letter);
   void expect(int from, const Tag& tag, std::span<std::byte> into, Done done);
 
+  struct Received {
+    int from = 0;
+    std::vector<std::byte> bytes;
+  };
+  // The next letter of a group of tags, from whoever has sent one: each sender numbers those of the
+  // group from 0, and they come in that order; of several senders each has its turn. For groups
+  // that nobody uses with expect(). Throws PeerError if none comes within the limit, or if there is
+  // nobody left who could send one. From any thread.
+  //
+  // Letters wait until they are asked for. A sender of which more than Limits::waiting does is not
+  // read any more, so that it has to wait: with these, and with all else that it sends.
+  Received receive(std::uint32_t group, Seconds limit);
+
   // Ends in good order: what was posted is sent, and the others are told that nothing more comes.
   // All that is still awaited ends with an error, as does whatever is asked for afterwards.
   void stop();
@@ -89,10 +103,15 @@ class Mailbox {
     Deadline deadline;
     Done done;
   };
+  struct Receive {
+    std::uint32_t group;
+    Deadline deadline;
+    std::shared_ptr<std::promise<Received>> letter;
+  };
   struct Stop {
     bool at_once;
   };
-  using Request = std::variant<Post, Expect, Connect, Stop>;
+  using Request = std::variant<Post, Expect, Connect, Receive, Stop>;
   class Clerk;  // the thread's own: all sockets and letters
 
   void ask(Request request);
