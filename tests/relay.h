@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <list>
 #include <mutex>
@@ -36,6 +37,10 @@ class Relay {
     const std::lock_guard lock(mutex_);
     damage_next_ = true;
   }
+  // Carries nothing more, and leaves all connections as they are.
+  void hold() { holding_ = true; }
+  // Somebody has said something since that was not carried.
+  bool has_held() const { return has_held_; }
   // A bit of this byte, as counted on each connection.
   void damage(Way way, std::uint64_t byte) {
     const std::lock_guard lock(mutex_);
@@ -57,6 +62,11 @@ class Relay {
       watched.push_back({pair.called.get(), POLLIN, 0});
     }
     if (::poll(watched.data(), watched.size(), /*timeout=*/20) <= 0) return;
+    if (holding_) {
+      has_held_ = true;
+      std::this_thread::yield();
+      return;
+    }
     std::size_t next = 1;
     for (Pair& pair : pairs_) {
       if (watched[next++].revents != 0) pass(pair, Way::kFromCaller);
@@ -102,6 +112,8 @@ class Relay {
   std::mutex mutex_;  // guards the next two
   bool damage_next_ = false;
   std::set<std::pair<Way, std::uint64_t>> places_;
+  std::atomic<bool> holding_ = false;
+  std::atomic<bool> has_held_ = false;
   std::list<Pair> pairs_;
   std::jthread thread_;
 };

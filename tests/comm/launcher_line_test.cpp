@@ -10,6 +10,7 @@
 #include <string>
 
 #include "daso/base/error.h"
+#include "daso/comm/world.h"
 
 namespace daso {
 namespace {
@@ -23,7 +24,7 @@ class Launcher {
     std::array<int, 2> ends{};
     if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0) std::abort();
     own_ = FileDescriptor(ends[0]);
-    line = std::make_unique<LauncherLine>(FileDescriptor(ends[1]));
+    line = std::make_shared<LauncherLine>(FileDescriptor(ends[1]));
   }
 
   void say(const std::string& text) {
@@ -39,7 +40,7 @@ class Launcher {
   }
   void hang_up() { own_.close(); }
 
-  std::unique_ptr<LauncherLine> line;
+  std::shared_ptr<LauncherLine> line;
 
  private:
   FileDescriptor own_;
@@ -121,6 +122,28 @@ TEST(LauncherLine, HearsThatTheViewHasEnded) {
   bool at_once = false;
   launcher.line->when_ended([&] { at_once = true; });
   EXPECT_TRUE(at_once);
+}
+
+// The machine that has the store is lost, so that launchers end the view while its ranks meet.
+TEST(LauncherLine, AViewThatEndsIsNotJoinedAnyMore) {
+  Launcher launcher;
+  const FileDescriptor mute = listen_on({"127.0.0.1", 0});
+  NextView view = kView;
+  view.store = bound_address(mute);
+  auto next = std::async([&] { return launcher.line->next_view(kLimit); });
+  launcher.hear();
+  launcher.say("1 view " + text_of(view));
+  view = next.get();
+  auto joined = std::async([&] {
+    WorldOptions options;
+    options.backend = "tcp";
+    options.limit = 10 * kLimit;
+    World::join(options_in(view, options, /*rank_id=*/4, launcher.line));
+  });
+  const FileDescriptor caller(::accept(mute.get(), nullptr, nullptr));  // it waits for an answer
+  launcher.say("ended 3");
+  EXPECT_EQ(std::future_status::ready, joined.wait_for(kLimit));
+  EXPECT_THROW(joined.get(), PeerError);
 }
 
 TEST(LauncherLine, NoticesThatTheLauncherIsGone) {

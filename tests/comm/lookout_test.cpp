@@ -9,6 +9,8 @@
 #include <set>
 #include <thread>
 
+#include "relay.h"
+
 namespace daso {
 namespace {
 
@@ -143,6 +145,23 @@ TEST(Lookout, RaisesTheAlarmForWhatIsNoAlarm) {
   root.set("generation0/alarm", "{");
   EXPECT_NE(failure_at({alarm, nullptr}).text.find("holds what no rank has written"),
             std::string::npos);
+}
+
+// Its host may be the machine that was lost: those who go on without it do not wait for it.
+TEST(Lookout, EndsThoughTheStoreDoesNotAnswer) {
+  const Store root = host();
+  test::Relay relay(root.address());
+  const Store far = Store::connect(relay.address(), kPatience, /*per_call=*/10 * kPatience);
+  const auto alarm = std::make_shared<Alarm>();
+  auto lookout = std::make_unique<Lookout>(far, /*generation=*/0, watch_of({0}), alarm);
+  relay.hold();
+  const Deadline deadline(kPatience);
+  while (!relay.has_held() && !deadline.passed()) std::this_thread::yield();
+  ASSERT_TRUE(relay.has_held());  // it has asked, and waits
+  const Clock::time_point start = Clock::now();
+  lookout.reset();
+  EXPECT_LT(since(start), kPatience / 2);
+  EXPECT_FALSE(alarm->raised().has_value());
 }
 
 // Who rings gives up after 2.5 s and then names nobody: too little for a number of requests that

@@ -78,7 +78,10 @@ Lookout::Lookout(const Store& root, int generation, Watch watch, std::shared_ptr
       table_(root_.under(generation_key(generation))),
       thread_([this](const std::stop_token& stop) { keep_watch(stop); }) {}
 
-Lookout::~Lookout() = default;  // the thread is asked to stop and joined
+Lookout::~Lookout() {
+  thread_.request_stop();
+  root_.abandon();  // its host may be what was lost, and would be waited for
+}
 
 Failure Lookout::ring(const std::string& reason) {
   const auto never = [] { return false; };
@@ -128,7 +131,7 @@ void Lookout::keep_watch(const std::stop_token& stop) {
       ring_if_orphaned();
       if (look()) return;
     } catch (const Error& error) {
-      alarm_->raise({.text = error.what()});
+      if (!stop.stop_requested()) alarm_->raise({.text = error.what()});
       return;
     } catch (const std::exception& error) {  // JSON's
       alarm_->raise({.text = fmt::format("the store at {} holds what no rank has written: {}",

@@ -26,6 +26,9 @@ class StoreTable {
   virtual void append(const std::string& key, const std::string& value) = 0;
   virtual void erase(const std::string& key) = 0;
   virtual std::shared_ptr<StoreTable> second_connection() = 0;
+  // Nobody waits for this connection any more: a call that its host does not answer, now or later,
+  // throws at once. From any thread.
+  virtual void abandon() = 0;
 };
 
 // A small table of keys and values that all ranks of a job see. Copies share one connection, on
@@ -69,6 +72,7 @@ class Store {
 
   // The same table seen through a prefix.
   Store under(const std::string& prefix) const { return Store(table_, prefix_ + prefix + "/"); }
+  void abandon() const { table_->abandon(); }
   Store second_connection() const { return Store(table_->second_connection(), prefix_); }
 
   const std::shared_ptr<StoreTable>& table() const { return table_; }

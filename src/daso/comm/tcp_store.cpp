@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daso/comm/tcp_store.h"
 
+#include <stop_token>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 #include <type_traits>
@@ -12,7 +13,8 @@
 namespace daso {
 namespace {
 
-constexpr Seconds kHostLimit{60};  // the host's own calls stay inside its process
+constexpr Seconds kHostLimit{60};   // the host's own calls stay inside its process
+constexpr Seconds kLastWords{0.1};  // for an answer that is on its way when a table is abandoned
 
 std::string text_of(const std::vector<std::uint8_t>& bytes) { return {bytes.begin(), bytes.end()}; }
 std::vector<std::uint8_t> bytes_of(const std::string& text) { return {text.begin(), text.end()}; }
@@ -68,6 +70,7 @@ class TcpTable final : public StoreTable {
     auto store = reach([](c10d::Store& first) { return first.clone(); });
     return std::make_shared<TcpTable>(address_, std::move(store), limit_);
   }
+  void abandon() override { abandoned_.request_stop(); }
 
  private:
   template <typename Call>
@@ -86,7 +89,8 @@ class TcpTable final : public StoreTable {
         if (result->error.empty()) result->error = "unknown error";
       }
     };
-    if (calls_.run(act, Deadline(limit_)) != Abandonable::Outcome::kDone) {
+    if (calls_.run(act, Deadline(limit_), "", abandoned_.get_token(), kLastWords) !=
+        Abandonable::Outcome::kDone) {
       throw PeerError(
           fmt::format("the store at {} did not answer within {} s: its host is stopped or "
                       "cannot be reached",
@@ -102,6 +106,7 @@ class TcpTable final : public StoreTable {
   const Address address_;
   const c10::intrusive_ptr<c10d::Store> store_;
   const Seconds limit_;  // for one call
+  std::stop_source abandoned_;
   Abandonable calls_{"daso store"};
 };
 

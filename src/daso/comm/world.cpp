@@ -95,6 +95,22 @@ std::vector<Address> doors_of(const std::vector<Member>& members, const std::vec
   return doors;
 }
 
+// With the machine that has the store a view may end, while its ranks try to reach that.
+Store open_store_in(const WorldOptions& options, Alarm& alarm) {
+  if (!options.view) return open_store(options);
+  const auto found = std::make_shared<std::optional<Store>>();
+  const bool done = run_unless_raised(
+      alarm, [options, found] { found->emplace(open_store(options)); },
+      Deadline(joining_limit(options)));
+  if (!done) {
+    throw PeerError(fmt::format("the store at {} was not reached before the view ended",
+                                options.place.rendezvous->text()));
+  }
+  const Store store = **found;
+  options.view->decisions->when_ended([store] { store.abandon(); });
+  return store;
+}
+
 std::vector<std::string> names_of(const std::vector<Member>& members) {
   std::vector<std::string> names;
   for (std::size_t i = 0; i < members.size(); ++i) {
@@ -171,7 +187,9 @@ void World::Body::keep_home() {
   home.alarm = std::make_shared<Alarm>();
   const std::vector<int>& own = topology.ranks_of(topology.node_of(rank));
   guard.alarm->on_raise([alarm = home.alarm, own](const Failure& failure) {
-    const auto is_own = [&](int lost) { return std::find(own.begin(), own.end(), lost) != own.end(); };
+    const auto is_own = [&](int lost) {
+      return std::find(own.begin(), own.end(), lost) != own.end();
+    };
     const bool about_us = failure.kind == Failure::Kind::kConfig ||
                           std::any_of(failure.missing.begin(), failure.missing.end(), is_own);
     if (about_us) alarm->raise(failure);
@@ -316,24 +334,22 @@ World World::join(const WorldOptions& options) {
   auto body = std::make_unique<Body>();
   body->options = options;
   body->rank = place.rank;
-  const auto raise_at_end = [&] {
-    if (!options.view) return;
+  if (options.view) {
     options.view->decisions->when_ended([alarm = body->guard.alarm] {
       alarm->raise({.text = "the launchers have ended this view"});
     });
-  };
+  }
   if (place.size == 1) {
     if (!options.interface.empty()) address_of_device(options.interface);  // or it is refused
     const std::string host = host_name();
     body->members = {{.host = host, .node = place.node.empty() ? host : place.node}};
     body->topology = topology_of(body->members, options.node_of_rank);
     body->keep_home();
-    raise_at_end();
     return World(std::move(body));
   }
   body->backend = open_backend(options.backend, place.size);
   try {
-    body->store = open_store(options);
+    body->store = open_store_in(options, *body->guard.alarm);
     const Store& store = *body->store;
     check_job(store, place, joining_limit(options),
               options.view ? options.view->decisions.get() : nullptr);
@@ -345,7 +361,6 @@ World World::join(const WorldOptions& options) {
     for (int rank = 0; rank < place.size; ++rank) body->members.push_back({.launch_rank = rank});
     body->post_lookout();
     body->guard.lookout->introduce({});
-    raise_at_end();
     body->members = meet(store,
                          {.place = place,
                           .backend = options.backend,
