@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a connection says, on bytes alone: checksums, proofs, headers, handshakes.
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 #include <string>
 
 #include "daso/base/error.h"
+#include "daso/comm/tcp/connection.h"
 #include "daso/comm/tcp/frame.h"
 #include "daso/comm/tcp/handshake.h"
 #include "daso/comm/tcp/integrity.h"
@@ -174,6 +178,21 @@ TEST(Handshake, TakesNoProofOfTheOtherPart) {
   ASSERT_TRUE(acceptor.take(dialler.take_outgoing()));
   const std::vector<std::byte> answer = acceptor.take_outgoing();
   EXPECT_FALSE(acceptor.take(std::span(answer).last(32)));
+}
+
+// After a cut of some seconds the system would wait for as long again.
+TEST(Connection, SendsAgainSoonWhatWasLost) {
+  constexpr int kLongest = 44;  // TCP_RTO_MAX_MS
+  const Connection connection{FileDescriptor(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0))};
+  int value = 0;
+  socklen_t size = sizeof value;
+  ASSERT_EQ(0, ::getsockopt(connection.descriptor(), IPPROTO_TCP, TCP_THIN_LINEAR_TIMEOUTS, &value,
+                            &size));
+  EXPECT_EQ(1, value);
+  if (::getsockopt(connection.descriptor(), IPPROTO_TCP, kLongest, &value, &size) != 0) {
+    GTEST_SKIP() << "this kernel has no limit for the time between retransmissions";
+  }
+  EXPECT_EQ(1000, value);
 }
 
 }  // namespace

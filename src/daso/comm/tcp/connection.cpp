@@ -6,10 +6,25 @@
 #include <sys/socket.h>
 
 namespace daso::tcp {
+namespace {
+
+// TCP_RTO_MAX_MS, of Linux 6.15: older headers lack it, and older kernels refuse it. There the
+// other option helps for as long as little is on its way.
+constexpr int kLongestRetransmission = 44;
+constexpr int kMilliseconds = 1000;  // no kernel takes less
+
+}  // namespace
+
+void send_again_soon(int socket) {
+  const int yes = 1;
+  ::setsockopt(socket, IPPROTO_TCP, TCP_THIN_LINEAR_TIMEOUTS, &yes, sizeof yes);
+  ::setsockopt(socket, IPPROTO_TCP, kLongestRetransmission, &kMilliseconds, sizeof kMilliseconds);
+}
 
 Connection::Connection(FileDescriptor socket) : socket_(std::move(socket)) {
   const int yes = 1;
   ::setsockopt(socket_.get(), IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
+  send_again_soon(socket_.get());
 }
 
 void Connection::half_close() { ::shutdown(socket_.get(), SHUT_WR); }

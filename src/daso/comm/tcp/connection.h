@@ -7,6 +7,11 @@
 
 namespace daso::tcp {
 
+// For a socket by which nodes hear of each other: what was lost is sent again within a second. By
+// default the system waits about as long as the link has been cut, so that a node that has been
+// away for a moment would be silent for two.
+void send_again_soon(int socket);
+
 // One socket between two ranks that have proved themselves: writes letters as frames and reads
 // frames as letters, as far as the socket goes without blocking. A letter that was damaged on the
 // way is sent again, once. Knows nothing of other threads.

@@ -9,6 +9,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "daso/comm/tcp/connection.h"
+
 namespace daso {
 namespace {
 
@@ -23,6 +25,7 @@ void set_option(const FileDescriptor& socket, int level, int name, int value) {
 Line::Line(FileDescriptor socket, membership::NodeId node, Seconds stalled)
     : socket_(std::move(socket)), node_(node) {
   set_option(socket_, IPPROTO_TCP, TCP_NODELAY, 1);
+  tcp::send_again_soon(socket_.get());
   // What is sent and not taken note of ends the connection, also where there is nothing to send:
   // the system asks the other end every second. Retransmissions alone would go on for minutes.
   set_option(socket_, IPPROTO_TCP, TCP_USER_TIMEOUT,
