@@ -13,7 +13,7 @@ from faulting import measure, replay, verdicts
 from faulting.job import Hang, Job
 from faulting.kinds import KINDS, Fault, Here, Missed
 from faulting.probes import Probes
-from faulting.processes import identify, means_of
+from faulting.processes import identify, is_alive, means_of
 from faulting.system import await_that, now
 
 DRAWS = 3          # that a kind may use
@@ -54,7 +54,8 @@ class Run:
         self.samples: dict[int, list] = {}  # by process: views so far, and its means
         self.missed = 0
 
-    def go(self, plan: list[tuple[Fault, float]]) -> dict:
+    def go(self, plan: list[tuple[Fault, float]], stops: bool = True) -> dict:
+        """Without faults, or if it is not to stop, it comes to its own end."""
         began, load = now(), os.getloadavg()[0]
         hang = None
         ranks = self.place.ranks
@@ -62,10 +63,8 @@ class Run:
             self.here = Here(self.job, probes, self.place, self.options.silence, self.disk)
             try:
                 self.job.begin()
-                if self.await_all():
-                    for fault, pause in plan:
-                        if not self.strike(fault, pause):
-                            break
+                if self.await_all() and self.strike_all(plan) and stops:
+                    self.job.stop()
                 self.job.await_end(self.options.limit, self.last_step)
             except Hang as what:
                 hang = str(what)
@@ -79,15 +78,22 @@ class Run:
         result = {"number": self.number, "seconds": round(ended - began, 1),
                   "load": [round(load, 1), round(os.getloadavg()[0], 1)],
                   "exits": [one.process.returncode for one in self.job.launchers],
-                  "hang": hang, "missed": self.missed,
+                  "stopped": self.job.told_to_stop, "hang": hang, "missed": self.missed,
                   "views": self.job.out.exists() and verdicts.views_in(self.out)}
         result |= measure.work_of(seen, self.faults, self.options.lost_steps)
         result["faults"] = measure.measure_all(seen, self.faults, ended)
         result |= verdicts.of(self.job, self.faults, people, ended)
         result["survivors"] = verdicts.survivors(self.samples, people)
-        result["replay"] = replay.verdict(self.options, self.place, self.job, self.kept)
-        self.keep(seen, result)
+        self.keep(seen)
         return result
+
+    def strike_all(self, plan: list[tuple[Fault, float]]) -> bool:
+        """One after the other; then the run has shown what it can. False: it was over before, or
+        there was nothing to show."""
+        if not all(self.strike(fault, pause) for fault, pause in plan):
+            return False
+        self.here.wait(self.options.gap if plan else 0)
+        return bool(plan) and self.await_all()
 
     def strike(self, fault: Fault, pause: float) -> bool:
         """False: the run is over."""
@@ -121,9 +127,11 @@ class Run:
         return not self.job.over()
 
     def all_train(self) -> bool:
+        """Each rank lives, and has begun a step since the last view was entered."""
         last = self.here.probes.last_steps()
-        fresh = [rank for rank, (when, _) in last.items() if when > now() - FRESH]
-        return len(fresh) == self.place.nodes * self.place.ranks and self.job.whole_view()
+        since = max(self.here.probes.last_entered(), now() - FRESH)
+        return (len(last) == self.place.nodes * self.place.ranks
+                and all(when > since and is_alive(pid) for when, pid in last.values()))
 
     def last_step(self) -> float:
         return max((when for when, _ in self.here.probes.last_steps().values()), default=0)
@@ -135,22 +143,18 @@ class Run:
             if means and process.role != "guardian":
                 self.samples.setdefault(process.pid, []).append((views, process, means))
 
-    def keep(self, seen, result: dict) -> None:
+    def keep(self, seen) -> None:
         with gzip.open(self.kept / "events.jsonl.gz", "wt") as file:
             for event, happened in seen.events.items():
                 for one in happened:
                     person = seen.people[one.pid]
                     file.write(json.dumps([event, round(one.when, 6), person.role, person.node,
                                            person.rank, one.pid, one.value]) + "\n")
-        (self.kept / "result.json").write_text(json.dumps(result, indent=1) + "\n")
 
 
-def one_run(options, place, disk, number: int) -> dict:
+def one_run(options, place, disk, number: int) -> tuple[dict, replay.Replay]:
+    """What came out, but for the replay's verdict; and that, which is at work."""
     nodes = options.victims if options.victims else list(range(place.nodes))
     plan = plan_of(options.seed, number, options.kinds, options.faults, nodes, place.ranks)
-    return Run(options, place, disk, number).go(plan)
-
-
-def base_run(options, place, disk) -> dict:
-    """The same without faults; its number is none of a run's."""
-    return Run(options, place, disk, "-base").go([])
+    run = Run(options, place, disk, number)
+    return run.go(plan), replay.Replay(options.daso, run.out, run.kept)

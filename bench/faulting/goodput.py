@@ -105,7 +105,7 @@ def restarting(options, place, steps: int, period: float) -> Outcome:
                         lambda: [one.pid for one in job.processes() if one.role == "rank"])
         deadline = now() + LIMIT
         while now() < deadline and not outcome.finished:
-            job.begin(resume=any((out / "checkpoints").glob("step_*")))
+            job.begin(resume=any((out / "checkpoints").glob("step-*")))
             while any(one.process.poll() is None for one in job.current().values()):
                 killer.look(next((one.when for one in probes.events["step"][:1]), None))
                 time.sleep(0.05)

@@ -11,19 +11,23 @@ def kinds_of(options) -> list[str]:
     return [name for name in options.kinds if name in HARMLESS and KINDS[name].means == "nothing"]
 
 
-def ends_of(options, place, disk, name: str, plan: list) -> tuple[dict, dict]:
-    """What a run told, and the digests of its last checkpoint."""
-    run = campaign.Run(options, place, disk, name)
-    result = run.go(plan)
+def digests_after(run) -> dict[str, str]:
     newest = replay.newest_checkpoint(run.out)
-    return result, replay.digests(newest) if newest else {}
+    return replay.digests(newest) if newest else {}
 
 
-def compare(options, place, disk, number: int) -> dict:
-    """The two runs of a pair, one after the other."""
-    _, quiet = ends_of(options, place, disk, f"-quiet{number}", [])
+def quiet(options, place, disk) -> dict[str, str]:
+    """Of what the run without short cuts and stops ends with; it is the same for all."""
+    run = campaign.Run(options, place, disk, "-quiet")
+    run.go([])
+    return digests_after(run)
+
+
+def disturbed(options, place, disk, number: int, expected: dict[str, str]) -> dict:
     plan = campaign.plan_of(options.seed, number, kinds_of(options), options.faults,
                             list(range(place.nodes)), place.ranks)
-    result, disturbed = ends_of(options, place, disk, f"-disturbed{number}", plan)
-    result["identical"] = bool(quiet) and quiet == disturbed and verdicts.good(result)
+    run = campaign.Run(options, place, disk, f"-disturbed{number}")
+    result = run.go(plan, stops=False)
+    found = digests_after(run)
+    result["identical"] = bool(expected) and found == expected and verdicts.good(result)
     return result

@@ -3,7 +3,6 @@
 machines: a launcher that has ended before the run is started again with --join."""
 import dataclasses
 import pathlib
-import re
 import shutil
 import signal
 import subprocess
@@ -15,7 +14,7 @@ from faulting.processes import Process, processes_of
 from faulting.system import await_that, now, send
 
 FINISHED = 0
-VIEW = re.compile(r"view (\d+): (\d+) of (\d+) nodes")
+STOPPED = 75  # told to, with a checkpoint
 
 
 @dataclasses.dataclass
@@ -47,6 +46,7 @@ class Job:
         self.said: list[Said] = []
         self.launchers: list[Launcher] = []
         self.held: set[int] = set()  # nodes that nobody starts again for now
+        self.told_to_stop = False
         shutil.rmtree(out, ignore_errors=True)
         shutil.rmtree(kept, ignore_errors=True)
         kept.mkdir(parents=True)
@@ -100,10 +100,17 @@ class Job:
             if self.place.several and due and launcher.node not in self.held and not self.over():
                 self.start(launcher.node, join=True)
 
+    def stop(self) -> None:
+        """As a person or a scheduler does it: all launchers are told."""
+        self.told_to_stop = True
+        for process in self.processes():
+            if process.role == "launcher":
+                send(process.pid, signal.SIGTERM)
+
     def over(self) -> bool:
-        """The run has come to its end, or nobody is left."""
+        """The run has come to its end, or is told to; or nobody is left."""
         codes = [launcher.process.poll() for launcher in self.current().values()]
-        return FINISHED in codes or all(code is not None for code in codes)
+        return self.told_to_stop or FINISHED in codes or all(code is not None for code in codes)
 
     # --- what is known of it ---
 
@@ -115,18 +122,6 @@ class Job:
 
     def rank(self, rank: int) -> Process | None:
         return next((one for one in self.processes() if one.rank == rank), None)
-
-    def whole_view(self) -> bool:
-        """The last view that the run spoke of has all nodes."""
-        for said in reversed(self.said):
-            found = VIEW.search(said.line)
-            if found and "from step" not in said.line:  # which is the summary's
-                return found[2] == found[3]
-        return True
-
-    def lines(self, pattern: str, after: float = 0, until: float = float("inf")) -> list[Said]:
-        return [said for said in list(self.said)
-                if after <= said.when <= until and re.search(pattern, said.line)]
 
     # --- its end ---
 

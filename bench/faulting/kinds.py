@@ -20,8 +20,8 @@ class Fault:
     lost: list[int] = dataclasses.field(default_factory=list)  # nodes that may be lost by it
     note: str = ""
 
-    def strikes(self, *lost: int) -> None:
-        self.at = self.at or now()
+    def strikes(self, *lost: int, at: float = 0) -> None:
+        self.at = self.at or at or now()
         self.lost = sorted({*self.lost, *lost})
 
 

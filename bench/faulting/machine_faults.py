@@ -6,13 +6,16 @@ import pathlib
 import signal
 import subprocess
 import sys
+import time
 
 from faulting.kinds import Fault, Here, Missed, between, kind
 from faulting.processes import is_alive
-from faulting.system import Refusal
+from faulting.system import Refusal, now
 
 CGROUPS = pathlib.Path("/sys/fs/cgroup")
 MEMORY = 64 << 20     # bytes, for what a group takes beyond what its processes have
+FOR_DEATH = 30        # seconds until all memory is taken, at most
+LOOK = 0.002          # seconds
 SLOWER = 4
 PERIOD = 100_000      # microseconds
 HOG = """
@@ -75,13 +78,25 @@ def out_of_memory(here: Here, fault: Fault) -> None:
         hog = subprocess.Popen([sys.executable, "-c", HOG], stderr=subprocess.DEVNULL,
                                preexec_fn=lambda: move(os.getpid(), folder))
         try:
-            fault.strikes(fault.node)
-            here.await_that(lambda: not is_alive(process.pid), 30)
+            died = await_death(here, process.pid)
+            if died:
+                fault.strikes(fault.node, at=died)
         finally:
             hog.send_signal(signal.SIGKILL)
             hog.wait(30)
-    if is_alive(process.pid):
+    if not died:
         raise Missed("the kernel has not ended the rank")
+
+
+def await_death(here: Here, pid: int) -> float | None:
+    """When the process was seen alive for the last time; none: it lives."""
+    deadline = now() + FOR_DEATH
+    while (seen := now()) < deadline:
+        if not is_alive(pid):
+            return seen - LOOK
+        here.job.tend()
+        time.sleep(LOOK)
+    return None
 
 
 @kind("slow", "nothing", needs="cgroup")
@@ -94,14 +109,14 @@ def slow(here: Here, fault: Fault) -> None:
         fault.strikes()
         for process in here.job.of_node(fault.node, "launcher", "rank"):
             move(process.pid, folder)
-        here.wait(between(fault.draws[0], 3, 6))
+        here.wait(between(fault.draws[0], 1.5, 3))
 
 
 @kind("disk-full", "nothing", needs="disk")
 def disk_full(here: Here, fault: Fault) -> None:
     fault.strikes()
     with here.disk.full():
-        here.wait(between(fault.draws[0], 1, 3))
+        here.wait(between(fault.draws[0], 0.5, 2))
 
 
 @kind("disk-hung", "nothing", needs="disk")
@@ -110,4 +125,4 @@ def disk_hung(here: Here, fault: Fault) -> None:
     may be silent."""
     fault.strikes()
     with here.disk.hung():
-        here.wait(between(fault.draws[0], 0.5, 2 * here.silence))
+        here.wait(between(fault.draws[0], 0.5, 1.5 * here.silence))

@@ -33,11 +33,13 @@ class Seen:
 
 
 def gaps(times: list[float], after: float, until: float) -> list[tuple[float, float]]:
-    """From step to step, those of which some lies in that time."""
+    """From step to step, those of which some lies in that time. One in which the next fault strikes
+    ends with it: what it is from there on is not this fault's."""
     begin = max(0, bisect.bisect_right(times, after) - 1)
     end = bisect.bisect_left(times, until)
     some = times[begin:end + 1]
-    return [(one, next_one) for one, next_one in zip(some, some[1:]) if next_one > after]
+    return [(one, min(next_one, until)) for one, next_one in zip(some, some[1:])
+            if next_one > after]
 
 
 def longest(found: list[tuple[float, float]]) -> float | None:

@@ -59,7 +59,7 @@ def power(here: Here, fault: Fault) -> None:
         here.place.cut(fault.node)
         for process in here.job.of_node(fault.node, *ALL):
             send(process.pid, signal.SIGKILL)
-        here.wait(here.silence + between(fault.draws[0], 1, 3))
+        here.wait(here.silence + between(fault.draws[0], 0.5, 1.5))
     finally:
         here.place.restore(fault.node)
         here.job.held.discard(fault.node)
@@ -106,7 +106,7 @@ def loss(here: Here, fault: Fault) -> None:
     fault.strikes()
     try:
         here.place.lose(fault.node, 1)
-        here.wait(between(fault.draws[0], 3, 6))
+        here.wait(between(fault.draws[0], 1.5, 3))
     finally:
         here.place.lose(fault.node, 0)
 
@@ -157,9 +157,9 @@ def strangers(here: Here, fault: Fault, what: str, seconds: float) -> None:
 
 @kind("scan", "nothing")
 def scan(here: Here, fault: Fault) -> None:
-    strangers(here, fault, "scan", 2)
+    strangers(here, fault, "scan", 1)
 
 
 @kind("flood", "nothing")
 def flood(here: Here, fault: Fault) -> None:
-    strangers(here, fault, "flood", between(fault.draws[0], 2, 4))
+    strangers(here, fault, "flood", between(fault.draws[0], 1, 2))

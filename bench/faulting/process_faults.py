@@ -8,7 +8,7 @@ from faulting.system import send
 ALL = ("guardian", "launcher", "rank")  # of a node; the guardian first, so that it saves nobody
 FOR_CHANGE = 5     # seconds until a loss is noticed, at most
 FOR_RETURN = 60    # until a node is back
-MOST_LATER = 0.05  # from a moment to the fault that is aimed at it
+MOST_LATER = 0.03  # from a moment to the fault that is aimed at it
 
 
 def kill_rank(here: Here, fault: Fault, node: int, what=signal.SIGKILL) -> None:
@@ -127,7 +127,7 @@ def briefly(here: Here, fault: Fault) -> float:
 
 
 def long(here: Here, fault: Fault) -> float:
-    return here.silence + between(fault.draws[0], 0.5, 3)
+    return here.silence + between(fault.draws[0], 0.3, 1.5)
 
 
 @kind("pause", "nothing")

@@ -1,14 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """A network that falls apart: at most one part may go on, and the other ends by itself with exit
-code 3 and publishes nothing."""
+code 3 and publishes nothing. Which one, of two halves, the tie-break says (docs/membership.md)."""
+import contextlib
+import dataclasses
 import json
 import pathlib
+import subprocess
 
 from faulting import campaign
 from faulting.kinds import Fault, kind
 from faulting.system import now
 
 PARTS = {"1|3": [[0], [1, 2, 3]], "3|1": [[0, 1, 2], [3]], "2|2": [[0, 1], [2, 3]]}
+# none: each node has a disk of its own, and nobody is asked; file: they share one; witness: as with
+# none, and somebody on another machine is asked, whom both parts reach.
+TIES = ("none", "file", "witness")
+NO_MAJORITY = 3    # exit code
 FOR_DECISION = 40  # seconds until every part has gone on or ended
 
 
@@ -45,11 +52,24 @@ def entered_after(events: dict, people: dict, when: float) -> set[int]:
     return {people[one.pid].node for one in events.get("enter", []) if one.when > when}
 
 
-def verdict_of(parts: list[list[int]], entered: set[int], lines: list[dict]) -> str:
-    """Empty: never two views that both commit. `lines` are those of membership.jsonl."""
-    wrong = []
-    if all(set(part) & entered for part in parts):
+def verdict_of(parts: list[list[int]], tie: str, entered: set[int], codes: dict[int, int | None],
+               lines: list[dict]) -> str:
+    """Empty: never two views that both commit, and whoever may go on has. `codes` are those that
+    launchers had ended with by then, `lines` those of all nodes' membership.jsonl."""
+    wrong = [f"the launcher of node {node} of a part that cannot go on has ended with {codes[node]}"
+             for part in parts if not set(part) & entered for node in part
+             if codes.get(node) != NO_MAJORITY]
+    went_on = [part for part in parts if set(part) & entered]
+    most = max(parts, key=len)
+    if len(went_on) == len(parts):
         wrong.append("both parts have entered a view")
+    elif 2 * len(most) > sum(map(len, parts)):
+        if went_on != [most]:
+            wrong.append("the majority has not gone on")
+    elif tie == "none" and went_on:
+        wrong.append("a half has gone on that nobody has named")
+    elif tie != "none" and not went_on:
+        wrong.append("neither half has gone on")
     members: dict[int, list] = {}
     committed: dict[int, int] = {}
     for line in lines:
@@ -64,7 +84,11 @@ def verdict_of(parts: list[list[int]], entered: set[int], lines: list[dict]) -> 
 
 def lines_of(file: pathlib.Path) -> list[dict]:
     found = []
-    for line in file.read_text(errors="replace").splitlines() if file.exists() else []:
+    try:
+        text = file.read_text(errors="replace")
+    except OSError:
+        return found
+    for line in text.splitlines():
         try:
             found.append(json.loads(line))
         except ValueError:
@@ -72,26 +96,53 @@ def lines_of(file: pathlib.Path) -> list[dict]:
     return found
 
 
+@dataclasses.dataclass
 class SplitRun(campaign.Run):
-    """A run that is split once; then nobody is started again, and it ends or goes on."""
+    """A run that is split once; nobody is started again, and who goes on is told to stop."""
 
-    def strike(self, fault: Fault, pause: float) -> bool:
-        super().strike(fault, pause)
-        self.fault = fault
+    entered: set[int] = frozenset()
+    codes: dict[int, int | None] = dataclasses.field(default_factory=dict)
+    lines: list[dict] = ()
+
+    def strike_all(self, plan: list) -> bool:
+        (fault, pause), = plan
+        if not self.strike(fault, pause):
+            return False
         people = dict(self.here.probes.people)
         self.entered = {node for node in entered_after(self.here.probes.copy(), people, fault.at)
                         if node is not None}
-        return False
+        self.codes = {node: one.process.poll() for node, one in self.job.current().items()}
+        outs = {self.place.see(node, self.out) for node in range(self.place.nodes)}
+        self.lines = [line for out in outs for line in lines_of(out / "membership.jsonl")]
+        return True
 
 
-def one_split(options, place, parts: str, name: str) -> dict:
+@contextlib.contextmanager
+def witness_beside(options, place, token: pathlib.Path):
+    """On the node after the last, which has no part in the run; its address for the launchers."""
+    address = f"{place.address(place.nodes)}:{place.WITNESS_PORT}"
+    words = [options.daso, "witness", "--listen", address, "--job-token-file", token]
+    program = subprocess.Popen([*place.enter(place.nodes, "net"), *map(str, words)],
+                               stdin=subprocess.DEVNULL)
+    try:
+        yield address
+    finally:
+        program.terminate()
+        program.wait(10)
+
+
+def one_split(options, place, parts: str, tie: str, name: str) -> dict:
     run = SplitRun(options, place, None, name)
-    result = run.go([(Fault("split", 0, 0, [0.0] * campaign.DRAWS, note=parts), 0.5)])
-    lines = lines_of(run.kept / "membership.jsonl")
-    codes = {node: launcher.process.returncode for node, launcher in run.job.current().items()}
-    entered = getattr(run, "entered", set())
-    wrong = verdict_of(PARTS[parts], entered, lines)
+    plan = [(Fault("split", 0, 0, [0.0] * campaign.DRAWS, note=parts), 0.5)]
+    with contextlib.ExitStack() as undo:
+        if tie != "file":
+            undo.enter_context(place.disks_of_their_own(run.out))
+        if tie == "witness":
+            witness = undo.enter_context(witness_beside(options, place, run.job.token))
+            run.job.own_flags = [*run.job.own_flags, "--witness", witness]
+        result = run.go(plan)
+    wrong = verdict_of(PARTS[parts], tie, set(run.entered), run.codes, list(run.lines))
     if result["crashed"]:
         wrong += "; a process has crashed"
-    return {"split": parts, "went on": sorted(entered), "exit codes": codes, "wrong": wrong,
-            "hang": result["hang"]}
+    return {"split": parts, "tie-break": tie, "went on": sorted(run.entered), "exit codes": run.codes,
+            "lines": len(run.lines), "wrong": wrong, "hang": result["hang"]}

@@ -2,6 +2,7 @@
 """What a campaign has found, for people."""
 from faulting.kinds import KINDS
 from faulting.measure import percentile
+from faulting.verdicts import finished
 
 NAMES = ("detection", "stall", "later_stall", "return")
 SHARES = (0.5, 0.9, 0.99, 1)
@@ -33,7 +34,7 @@ def flat(results: list[dict]) -> list[str]:
     return lines
 
 
-def text_of(results: list[dict], base: dict | None) -> str:
+def text_of(results: list[dict]) -> str:
     faults = [fault for result in results for fault in result["faults"]]
     lines = ["| fault | number | " + " | ".join(f"{name} p50 / p90 / p99 / worst (s)"
                                                   for name in NAMES) + " |",
@@ -46,23 +47,21 @@ def text_of(results: list[dict], base: dict | None) -> str:
         some = [fault for fault in faults if fault["means"] == means]
         if some:
             lines.append(row(f"all: {means}", some))
+    for flags in sorted({result["flags"] for result in results if result.get("flags")}):
+        some = [fault for result in results if result.get("flags") == flags
+                for fault in result["faults"] if fault["means"] == "death"]
+        if some:
+            lines.append(row(f"death, `{flags}`", some))
     lines.append("")
     lines.append(f"{len(results)} runs, {len(faults)} faults, {total(results, 'views')} views: "
                  f"{sum(bool(result['hang']) for result in results)} hangs, "
                  f"{sum(len(result['crashed']) for result in results)} crashes, "
                  f"{sum(len(result['innocent']) for result in results)} nodes lost by no fault, "
-                 f"{sum(0 not in result['exits'] for result in results)} runs not finished, "
+                 f"{sum(not finished(result) for result in results)} runs not finished, "
                  f"{sum(result['missed'] for result in results)} faults missed")
     verdicts = [result["replay"]["verdict"] for result in results]
     lines.append("replay: " + ", ".join(f"{verdicts.count(one)} {one}"
                                         for one in sorted(set(verdicts))))
-    if base and base["steps_per_second"]:
-        rates = [result["steps_per_second"] / base["steps_per_second"] for result in results
-                 if result["steps_per_second"]]
-        shares = [result["training_share"] / base["training_share"] for result in results
-                  if result["training_share"]]
-        lines.append(f"goodput against the run without faults: {mean(rates):.1%} by committed "
-                     f"node-steps a second, {mean(shares):.1%} by the time that nodes train")
     loads = [load for result in results for load in result["load"]]
     lines.append(f"load average {min(loads)} to {max(loads)}, {total(results, 'seconds'):.0f} s")
     return "\n".join(lines + flat(results))
@@ -70,7 +69,3 @@ def text_of(results: list[dict], base: dict | None) -> str:
 
 def total(results: list[dict], name: str) -> float:
     return sum(result[name] or 0 for result in results)
-
-
-def mean(values: list[float]) -> float:
-    return sum(values) / max(1, len(values))

@@ -4,6 +4,7 @@ import json
 import pathlib
 import re
 
+from faulting.job import FINISHED, STOPPED
 from faulting.kinds import Fault
 
 CRASH = re.compile(r"bug at |terminate called|[Aa]ssert|stack smashing|double free|"
@@ -27,8 +28,10 @@ def of(job, faults: list[Fault], people: dict, ended: float) -> dict:
             innocent.append(said.line)
     for launcher in job.launchers:
         code = launcher.process.returncode
+        if code in (FINISHED, None) or (code == STOPPED and job.told_to_stop):
+            continue
         # Who is started again too late for the run's end has nobody to join.
-        if code in (0, None) or (launcher.joined and job.over() and launcher.ended is None):
+        if launcher.joined and job.over() and launcher.ended is None:
             continue
         node = launcher.node if job.place.several else None
         if not expected(node, launcher.ended or ended, faults, ended):
@@ -66,6 +69,11 @@ def survivors(samples: dict[int, list], people: dict) -> list[dict]:
     return found
 
 
+def finished(result: dict) -> bool:
+    """It has come to its end, or to where it was told to stop."""
+    return FINISHED in result["exits"] or (result["stopped"] and STOPPED in result["exits"])
+
+
 def good(result: dict) -> bool:
     return (not result["hang"] and not result["crashed"] and not result["innocent"]
-            and 0 in result["exits"] and result["replay"].get("equal") is not False)
+            and finished(result) and result.get("replay", {}).get("equal") is not False)
