@@ -10,7 +10,8 @@
 #include <string>
 
 #include "daso/base/error.h"
-#include "daso/comm/world.h"
+#include "daso/comm/store.h"
+#include "daso/comm/worlds.h"
 
 namespace daso {
 namespace {
@@ -144,6 +145,49 @@ TEST(LauncherLine, AViewThatEndsIsNotJoinedAnyMore) {
   launcher.say("ended 3");
   EXPECT_EQ(std::future_status::ready, joined.wait_for(kLimit));
   EXPECT_THROW(joined.get(), PeerError);
+}
+
+// Views that follow each other, by script.
+class Listed final : public ViewSource {
+ public:
+  explicit Listed(std::vector<NextView> views) : views_(std::move(views)) {}
+
+  NextView next_view(Seconds) override { return views_.at(next_++); }
+  void trouble(const std::string& what) override { troubles.push_back(what); }
+  Start start(std::int64_t) override { return Start::kGoes; }
+  void prepared(std::int64_t) override {}
+  bool committed(std::int64_t, Seconds) override { return true; }
+  bool ended() override { return false; }
+  void when_ended(std::function<void()>) override {}
+
+  std::vector<std::string> troubles;
+
+ private:
+  const std::vector<NextView> views_;
+  std::size_t next_ = 0;
+};
+
+// Nothing checks what a store says on its way.
+TEST(Worlds, TakeAMeetingThatGoesWrongInALaterViewForTrouble) {
+  const Store root = Store::host(listen_on({"127.0.0.1", 0}));
+  root.under("view2").add("claim/0", 1);  // so it seems to rank 0 that somebody else is rank 0
+  const NextView::Node own{.id = 0, .ranks = 1, .first_rank = 0};
+  const NextView::Node other{.id = 1, .ranks = 1, .first_rank = 1};
+  const auto source = std::make_shared<Listed>(
+      std::vector<NextView>{{.number = 1, .nodes = {own}},
+                            {.number = 2, .nodes = {own, other}, .store = root.address()},
+                            {.number = 3, .nodes = {own}}});
+  WorldOptions options;
+  options.backend = "tcp";
+  options.limit = kLimit;
+  options.place.rank = 0;
+  Worlds worlds(options);
+  worlds.follow(source);
+  worlds.next();
+  worlds.next();
+  EXPECT_EQ(3, worlds.view().number);
+  ASSERT_EQ(2U, source->troubles.size());  // the first: that another world was asked for
+  EXPECT_NE(source->troubles[1].find("rank 0 is taken"), std::string::npos) << source->troubles[1];
 }
 
 TEST(LauncherLine, NoticesThatTheLauncherIsGone) {

@@ -46,6 +46,10 @@ World& Worlds::next() {
     } catch (const PeerError& error) {
       // Somebody was lost meanwhile.
       source_->trouble(error.what());
+    } catch (const ConfigError& error) {
+      // Whoever has been in a view fits: what does not is a word that was damaged on its way.
+      if (is_first) throw;
+      source_->trouble(error.what());
     }
   }
 }
