@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Calls launch() as its arguments say, in a process that a test can signal and kill:
 //   launch_probe [--ranks 2,1] [--node 1] [--rendezvous H:P] [--grace S] [--limit S] [--backend B]
-//                [--keep 1] -- PROGRAM ARGUMENTS
+//                [--keep 1] [--survive 1] -- PROGRAM ARGUMENTS
 #include <cstdio>
 #include <map>
 #include <string>
@@ -35,6 +35,7 @@ LaunchOptions parse(int count, char** words) {
   if (flags.contains("--backend")) options.backend = flags["--backend"];
   options.rendezvous = flags["--rendezvous"];
   options.keep_survivors = flags.contains("--keep");
+  if (flags.contains("--survive")) options.survival.emplace();
   return options;
 }
 

@@ -178,6 +178,15 @@ TEST(Launch, GoesOnWithoutALostRankIfAskedTo) {
             "daso: rank 1 (node0.1) was ended by signal 9 (Killed); the others go on\n");
 }
 
+// Its other ranks are killed where they do not end; that is no loss from which it comes back.
+TEST(Launch, EndsAJobThatSurvivesLossesAtAnErrorOfItsOwn) {
+  Launched job(
+      Launched::script({"--ranks", "2", "--survive", "1", "--grace", "0.2"},
+                       "[ $RANK = 1 ] && exit 2; trap '' TERM; while :; do sleep 1; done"));
+  EXPECT_EQ(job.wait(), 2);
+  EXPECT_EQ(job.error().find("is lost"), std::string::npos) << job.error();
+}
+
 struct PassedOn {
   int signal;
   const char* script;

@@ -177,10 +177,12 @@ class SurvivingJob {
     if (saving_) return true;  // it has said itself what came of it
     const std::optional<int> passed_on = job_.supervisor().rule().passed_on;
     if (end.well()) finish(node);
-    // An error of the run's own would come again, and on all nodes.
+    // An error of the run's own would come again, and on all nodes. So the others are asked to end.
     const bool lost = end.signal != 0 || end.code == kExitPeer;
-    const bool as_told = passed_on && (end.asked || end.signal == *passed_on);
-    if (!lost || as_told) return false;
+    const bool left = end.code == options_.stopped_exit;
+    failed_ = failed_ || (!lost && !left && !end.well());
+    const bool as_told = end.asked || (passed_on && end.signal == *passed_on);
+    if (!lost || as_told || failed_) return false;
     if (!over_ && !views_.has_entered(node)) name_missing();
     if (lost_.insert(node).second && !finished_ && !over_) {
       const std::optional<std::string> reason = job_.reason_of(end.rank);
@@ -258,7 +260,7 @@ class SurvivingJob {
       for (const int node : own_nodes()) kill(node);
     }
     if (finished_elsewhere_ && !finished_) kill_late();
-    if (finished_ || told_to_end || over_ || finished_elsewhere_) {
+    if (finished_ || failed_ || told_to_end || over_ || finished_elsewhere_) {
       lives_.forget_all();
       return {.again = kLook};
     }
@@ -314,6 +316,7 @@ class SurvivingJob {
   std::optional<Clock::time_point> told_;  // to leave, and it is not known yet whether all are
   bool left_ = false;                      // its node leaves, or has
   bool finished_ = false;                  // a rank has come to the run's end
+  bool failed_ = false;                    // a rank has ended by an error of its own
   bool over_ = false;                      // there is nobody who could
   bool too_few_ = false;                   // nodes are left, and those stop
   std::optional<Deadline> saving_;         // what the node has, since the others are out of reach
