@@ -330,6 +330,42 @@ TEST(WaitForNodes, FailsOnAllRanksOfANodeIfOnOne) {
   });
 }
 
+// What is known only when the next exchange begins: that one is given up, and so is the node. The
+// others hold what they had before.
+TEST(ExchangeInViews, GivesUpANodeWhoseAnchorIsDamaged) {
+  for (const ExchangeOptions& options : every_wire_and_kind()) {
+    const auto view = std::make_shared<ScriptedView>(ScriptedView::Script{.nodes = 3});
+    const auto errors = run_places(in_view(kThree, kIds, view), [&](const WorldOptions& place) {
+      World world = World::join(place);
+      ViewRank rank(world, options);
+      rank.first_exchange();
+      if (world.node_id() == 1) {
+        State state = rank.exchange.state();
+        at::Tensor& anchor = state.at("exchange.anchor");
+        floats(anchor)[1000] = -floats(anchor)[1000] - 1;
+        rank.exchange.load_state(state);
+      }
+      const Floats parameters = rank.parameters();
+      EXPECT_TRUE(rank.exchange.start(1));
+      try {
+        EXPECT_FALSE(rank.exchange.merge(1));
+      } catch (const std::exception& error) {
+        world.abandon(error.what());
+        throw;
+      }
+      EXPECT_EQ(rank.parameters(), parameters);
+    });
+    for (std::size_t rank = 0; rank < errors.size(); ++rank) {
+      const bool damaged = kThree[rank] == "b";
+      EXPECT_EQ(exit_code_of(errors[rank]), damaged ? kExitPeer : kExitOk) << text_of(errors[rank]);
+    }
+    EXPECT_NE(text_of(errors[2]).find("'weight' on node b differs from the others"),
+              std::string::npos)
+        << text_of(errors[2]);
+    EXPECT_EQ(view->nodes_that_prepared(1), 0);
+  }
+}
+
 // Moments that differ between nodes, so that a mean shows.
 void give_moments(ViewRank& rank) {
   for (const at::Tensor& moment : rank.optimizer.moments()) {

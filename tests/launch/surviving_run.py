@@ -51,11 +51,11 @@ class SurvivingRun(unittest.TestCase):
         self.said = self.folder / "said"
 
     def start(self, *flags: str, epochs: int = EPOCHS, backend: str = "tcp",
-              nodes: int = 2) -> subprocess.Popen:
+              nodes: int = 2, batch: int = 16) -> subprocess.Popen:
         with self.said.open("ab") as said:
             run = subprocess.Popen(
                 [DASO, "train", "--data", f"idx:{ROOT / 'tests' / 'digits'}", "--model", "mlp",
-                 "--batch-size", "16", "--epochs", str(epochs), "--nodes", str(nodes),
+                 "--batch-size", str(batch), "--epochs", str(epochs), "--nodes", str(nodes),
                  "--ranks-per-node", "1", "--backend", backend, "--on-failure", "continue",
                  "--timeout", "20", "--out", str(self.out), *flags],
                 stdout=said, stderr=subprocess.STDOUT)

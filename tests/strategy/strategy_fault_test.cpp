@@ -2,11 +2,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cmath>
 
+#include "daso/base/damaged.h"
 #include "daso/base/error.h"
+#include "daso/exchange/equal_copies.h"
 #include "daso/tensor/large_tensor.h"
 #include "replica.h"
+#include "scripted_view.h"
 
 // Flipped bits and values that are not finite: all ranks end, and know why.
 namespace daso::test {
@@ -16,8 +20,9 @@ using testing::HasSubstr;
 
 // What each rank threw.
 std::vector<std::exception_ptr> errors_of(
-    const Job& job, const std::function<void(World&, Replica&, const StepInfo&)>& meddle) {
-  return run_places(ranks_of(job), [&](const WorldOptions& options) {
+    const Job& job, const RankOptions& ranks,
+    const std::function<void(World&, Replica&, const StepInfo&)>& meddle) {
+  return run_places(ranks, [&](const WorldOptions& options) {
     World world = World::join(options);
     try {
       Replica replica(world, job);
@@ -33,6 +38,21 @@ std::vector<std::exception_ptr> errors_of(
       throw;
     }
   });
+}
+
+std::vector<std::exception_ptr> errors_of(
+    const Job& job, const std::function<void(World&, Replica&, const StepInfo&)>& meddle) {
+  return errors_of(job, ranks_of(job), meddle);
+}
+
+bool is_damaged(const std::exception_ptr& error) {
+  try {
+    if (error) std::rethrow_exception(error);
+  } catch (const DamagedError&) {
+    return true;
+  } catch (...) {
+  }
+  return false;
 }
 
 void flip_lowest_bit(const at::Tensor& tensor, std::int64_t element) {
@@ -71,6 +91,69 @@ TEST(Daso, FindsABitFlippedInOneRanksParameters) {
     if (info.step == 3 && world.rank() == 2) flip_lowest_bit(replica.weights.tensors[2], 5);
   });
   expect_all_name(errors, {"'w2'", "rank 3 differs from that on rank 2"});
+}
+
+// Nothing would mend it: all nodes get the same gradients, or the same mean.
+TEST(Strategy, FindsABitFlippedWhereAllRanksTrainInStep) {
+  for (const std::string strategy : {"sync", "local", "daso"}) {
+    for (const std::int64_t batches : {10, 1000}) {
+      Job job = job_of(strategy, /*epochs=*/2, batches);
+      job.options.schedule.phases.warmup = 2;  // blocking: all gradients are averaged
+      std::atomic<bool> late = false;
+      const auto errors = errors_of(job, [&](World& world, Replica& replica, const StepInfo& info) {
+        if (info.step == 3 && world.rank() == 2) flip_lowest_bit(replica.weights.tensors[2], 5);
+        if (info.step == 3 + EqualCopies::kEvery + 3) late = true;
+      });
+      expect_all_name(errors, {"'w2'", "rank 2 (node b)", "differs from the others"});
+      EXPECT_FALSE(late) << strategy;
+    }
+  }
+}
+
+TEST(Strategy, FindsABitFlippedInOneNode) {
+  for (const std::string strategy : {"node", "local"}) {
+    const auto errors =
+        errors_of(job_of(strategy), [](World& world, Replica& replica, const StepInfo& info) {
+          if (info.step == 2 && world.rank() == 2) flip_lowest_bit(replica.weights.tensors[2], 5);
+        });
+    EXPECT_THAT(text_of(errors[3]), HasSubstr("'w2' on rank 3")) << strategy;
+    EXPECT_NE(exit_code_of(errors[2]), 0) << strategy;
+  }
+}
+
+// The run outlives it: the node that is damaged is to come back with what the others have.
+TEST(Strategy, EndsTheNodeThatIsDamagedAndNoOther) {
+  for (const std::string strategy : {"sync", "local", "daso"}) {
+    Job job = job_of(strategy, /*epochs=*/2, /*batches=*/1000);
+    job.nodes = {"a", "a", "b", "c"};
+    job.options.schedule.phases.warmup = 2;
+    const RankOptions ranks =
+        in_view(job.nodes, {{"a", 0}, {"b", 1}, {"c", 2}},
+                std::make_shared<ScriptedView>(ScriptedView::Script{.nodes = 3}));
+    const auto errors =
+        errors_of(job, ranks, [](World& world, Replica& replica, const StepInfo& info) {
+          if (info.step == 3 && world.rank() == 2) flip_lowest_bit(replica.weights.tensors[2], 5);
+        });
+    for (std::size_t rank = 0; rank < errors.size(); ++rank) {
+      EXPECT_EQ(exit_code_of(errors[rank]), kExitPeer) << text_of(errors[rank]);
+      EXPECT_EQ(is_damaged(errors[rank]), rank == 2) << text_of(errors[rank]);
+    }
+    EXPECT_THAT(text_of(errors[2]), HasSubstr("'w2' on rank 2 (node b) differs from the others"));
+  }
+}
+
+// Of two nobody knows which one is right.
+TEST(Strategy, EndsARunOfTwoNodesThatDiffer) {
+  Job job = job_of("sync");
+  job.nodes = {"a", "b"};
+  const RankOptions ranks =
+      in_view(job.nodes, {{"a", 0}, {"b", 1}},
+              std::make_shared<ScriptedView>(ScriptedView::Script{.nodes = 2}));
+  const auto errors =
+      errors_of(job, ranks, [](World& world, Replica& replica, const StepInfo& info) {
+        if (info.step == 3 && world.rank() == 1) flip_lowest_bit(replica.weights.tensors[2], 5);
+      });
+  expect_all_name(errors, {"'w2' on node b differs from that on node a"});
 }
 
 TEST(Strategy, EndsAllRanksWhenAGradientIsNotFinite) {

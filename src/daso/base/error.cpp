@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daso/base/error.h"
 
+#include "daso/base/damaged.h"
+
 namespace daso {
 
 int exit_code_of(const std::exception& error) {
   if (dynamic_cast<const ConfigError*>(&error) != nullptr) return kExitConfig;
   if (dynamic_cast<const PeerError*>(&error) != nullptr) return kExitPeer;
+  if (dynamic_cast<const DamagedError*>(&error) != nullptr) return kExitPeer;
   return kExitBug;
 }
 

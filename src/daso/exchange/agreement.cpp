@@ -7,6 +7,7 @@
 
 #include "daso/base/error.h"
 #include "daso/comm/link/staged_link.h"
+#include "daso/exchange/copies.h"
 #include "daso/tensor/flat_values.h"
 
 namespace daso {
@@ -43,10 +44,11 @@ Agreement::Agreement(World& world, FlatModel& model, Optimizer& optimizer, const
       model_(model),
       optimizer_(optimizer),
       views_(world.views()),
-      home_(views_ == nullptr ? nullptr : &world.node_link(leaders.name())),
+      host_(world.node_link(leaders.name())),
+      home_(views_ == nullptr ? nullptr : &host_),
       lane_(lane ? std::move(lane) : open_lane(model.parameters().device())),
       staged_(staged_link(world, leaders, model.parameters().device(), lane_)),
-      mean_(world, staged_ ? *staged_ : world.node_link(leaders.name()), *lane_, leaders,
+      mean_(world, staged_ ? *staged_ : host_, *lane_, leaders,
             /*ahead=*/kMostPieces),
       end_(*lane_),
       worker_("agreement") {}
@@ -67,8 +69,9 @@ bool Agreement::agree(std::int64_t exchange, const std::vector<at::Tensor>& resi
     const TimedSpan span(world_.timeline(), Track::kAgreement, "agreement", exchange);
     std::vector<at::Tensor> parts = moments;
     parts.push_back(model_.parameters());
-    optimizer_.set_steps(refuse_non_finite(exchange, parts));
+    optimizer_.set_steps(compare(exchange, parts));
     average(model_.parameters(), exchange, residuals);
+    remember_mean(exchange);
   }
   bytes_between_nodes_ = mean_.bytes_between_nodes();
   if (!moments.empty()) {
@@ -95,7 +98,7 @@ bool Agreement::agree_in_view(std::int64_t exchange, const std::vector<at::Tenso
   const bool counts = in_view(exchange, [&] {
     {
       const TimedSpan span(world_.timeline(), Track::kAgreement, "agreement", exchange);
-      wait_for_nodes(home_, world_.limit(), [&] { steps = refuse_non_finite(exchange, parts); });
+      wait_for_nodes(home_, world_.limit(), [&] { steps = compare(exchange, parts); });
       for (std::size_t i = 0; i + 1 < means.size(); ++i) average(means[i], exchange);
       average(means.back(), exchange, rests);
     }
@@ -105,6 +108,7 @@ bool Agreement::agree_in_view(std::int64_t exchange, const std::vector<at::Tenso
   optimizer_.set_steps(steps);
   take_over(parts, means);
   take_over(residuals, rests);
+  remember_mean(exchange);
   return true;
 }
 
@@ -146,40 +150,61 @@ bool Agreement::average_parameters(std::int64_t exchange) {
   settle();
   const auto average_as = [&](const at::Tensor& parameters) {
     const TimedSpan span(world_.timeline(), Track::kAverage, "blocking average", exchange);
-    wait_for_nodes(home_, world_.limit(), [&] { refuse_non_finite(exchange, {parameters}); });
+    wait_for_nodes(home_, world_.limit(), [&] { compare(exchange, {parameters}); });
     average(parameters, exchange);
   };
   if (views_ == nullptr) {
     average_as(model_.parameters());
+    remember_mean(exchange);
     bytes_between_nodes_ = mean_.bytes_between_nodes();
     return true;
   }
   const std::vector<at::Tensor> mean = copies_of({model_.parameters()});
   if (!in_view(exchange, [&] { average_as(mean.front()); })) return false;
   take_over({model_.parameters()}, mean);
+  remember_mean(exchange);
   return true;
 }
 
-std::int64_t Agreement::refuse_non_finite(std::int64_t exchange,
-                                          const std::vector<at::Tensor>& parts) {
+void Agreement::remember_mean(std::int64_t exchange) {
+  last_mean_ = exchange;
+  mean_digest_ = at::empty({1}, model_.parameters().options().dtype(at::kLong));
+  digest_into(model_.parameters(), mean_digest_);  // read when ranks compare it
+}
+
+std::int64_t Agreement::compare(std::int64_t exchange, const std::vector<at::Tensor>& parts) {
   // One flag for all, so that a GPU is waited for once.
   const at::Tensor overflow = clear_flag(model_.parameters());
   for (const at::Tensor& part : parts) check_finite_into(part, overflow);
+  const at::Tensor digest = at::empty({1}, overflow.options().dtype(at::kLong));
+  digest_into(model_.parameters(), digest);
   world_.wait_for(overflow.device(), "looking for values that are not finite");
-  const bool finite = overflow.item<int>() == 0;
-  const at::Tensor own = at::tensor({optimizer_.steps(), std::int64_t{finite}}, at::kLong);
-  const at::Tensor all = at::empty({world_.size(), 2}, at::kLong);
-  world_.everyone().all_gather(own.view({1, 2}), all).wait(world_.limit());
+  const std::int64_t finite = overflow.item<int>() == 0 ? 1 : 0;
+  const std::int64_t own = digest.item<std::int64_t>();
+  const std::int64_t mean = mean_digest_.defined() ? mean_digest_.item<std::int64_t>() : 0;
+  const at::Tensor row = at::tensor({optimizer_.steps(), finite, own, mean}, at::kLong);
+  const at::Tensor all = at::empty({world_.size(), row.size(0)}, at::kLong);
+  world_.everyone().all_gather(row.view({1, -1}), all).wait(world_.limit());
   const auto rows = all.accessor<std::int64_t, 2>();
+  const Topology& topology = world_.topology();
   std::int64_t steps = 0;
+  bool equal_means = true;
   for (int rank = 0; rank < world_.size(); ++rank) {
     steps = std::max(steps, rows[rank][0]);
+    equal_means = equal_means && rows[rank][3] == mean;
     if (rows[rank][1] != 0) continue;
-    const Topology& topology = world_.topology();
     throw Error(fmt::format(
         "exchange {}: parameters or optimizer state of node {} are not finite: the run has "
         "diverged; a smaller learning rate or a longer warm-up may help",
         exchange, topology.name_of(topology.node_of(rank))));
+  }
+  if (!equal_means) {
+    throw_unequal(world_, world_.everyone(), all.select(1, 3).contiguous(),
+                  fmt::format("exchange {}: the parameters after the mean", last_mean_));
+  }
+  const std::vector<int>& home = topology.ranks_of(world_.node());
+  if (std::ranges::any_of(home, [&](int rank) { return rows[rank][2] != own; })) {
+    check_equal_in_node(world_, host_, model_, own, model_.parameters().cpu(), exchange);
   }
   return steps;
 }

@@ -348,9 +348,9 @@ void Exchange::compare_headers(const Role& role, Pending arriving) {
   }
   if (equal) return;
   const at::Tensor anchor = anchor_.cpu();
-  throw_unequal_anchors(
-      world_, *role.peers.group, model_,
-      {.values = host_floats(anchor), .begin = rows_of(*role.slice).begin * kFlatBlock}, exchange_);
+  throw_unequal(world_, *role.peers.group, model_,
+                {.values = host_floats(anchor), .begin = rows_of(*role.slice).begin * kFlatBlock},
+                fmt::format("exchange {}: the nodes' copies of the anchor", exchange_));
 }
 
 // The owner's rule: the mean of the encoded differences, encoded again; what that leaves out is

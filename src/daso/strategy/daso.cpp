@@ -3,6 +3,7 @@
 
 #include "daso/comm/views.h"
 #include "daso/exchange/agreement.h"
+#include "daso/exchange/equal_copies.h"
 #include "daso/exchange/exchange.h"
 #include "daso/strategy/parts.h"
 
@@ -16,6 +17,7 @@ class Daso final : public Strategy {
       : views_(setup.world.views()),
         gradients_(setup.world, setup.model, gradients_up_to(Reach::kWorld, setup.options)),
         means_(setup.world, setup.model, Reach::kWorld),
+        copies_(setup.world, setup.model, setup.world.everyone()),
         pacing_(setup.world, setup.options.schedule, /*in_background=*/true),
         leaders_(setup.world, setup.options.exchange.kind, "exchange"),
         agreement_(setup.world, setup.model, setup.optimizer, leaders_) {
@@ -51,6 +53,7 @@ class Daso final : public Strategy {
     }
     const bool agrees = plan.then == Plan::Then::kAgree;
     begin(plan);
+    if (pacing_.reach(info) == Reach::kWorld) copies_.after_step(info);
     if (info.batch == info.last && !agrees) means_.average_buffers();
     // The sooner the node goes on in the next view, the better; where something began, that has
     // told.
@@ -137,6 +140,7 @@ class Daso final : public Strategy {
   bool in_step_ = false;
   GradientSync gradients_;
   EpochMeans means_;
+  EqualCopies copies_;  // in blocking phases
   Pacing pacing_;
   const Leaders leaders_;
   Agreement agreement_;

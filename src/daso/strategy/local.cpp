@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daso/exchange/agreement.h"
+#include "daso/exchange/equal_copies.h"
 #include "daso/strategy/parts.h"
 
 namespace daso {
@@ -12,6 +13,7 @@ class Local final : public Strategy {
   explicit Local(const StrategySetup& setup)
       : gradients_(setup.world, setup.model, gradients_up_to(Reach::kWorld, setup.options)),
         means_(setup.world, setup.model, Reach::kWorld),
+        copies_(setup.world, setup.model, setup.world.everyone()),
         pacing_(setup.world, setup.options.schedule, /*in_background=*/false),
         leaders_(setup.world, setup.options.exchange.kind, "exchange"),
         agreement_(setup.world, setup.model, setup.optimizer, leaders_) {}
@@ -29,6 +31,7 @@ class Local final : public Strategy {
     Plan plan = pacing_.after_step(info);
     const bool agrees = plan.then == Plan::Then::kAgree;
     begin(plan);
+    if (reach(info) == Reach::kWorld) copies_.after_step(info);
     if (info.batch == info.last && !agrees) means_.average_buffers();
     return events_of(plan);
   }
@@ -73,6 +76,7 @@ class Local final : public Strategy {
   bool view_ended_ = false;
   GradientSync gradients_;
   EpochMeans means_;
+  EqualCopies copies_;  // in blocking phases
   Pacing pacing_;
   const Leaders leaders_;
   Agreement agreement_;

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "daso/exchange/equal_copies.h"
 #include "daso/strategy/parts.h"
 
 namespace daso {
@@ -12,12 +13,14 @@ class Synchronous final : public Strategy {
   Synchronous(const StrategySetup& setup, Reach reach)
       : reach_(reach),
         gradients_(setup.world, setup.model, gradients_up_to(reach, setup.options)),
-        means_(setup.world, setup.model, reach) {}
+        means_(setup.world, setup.model, reach),
+        copies_(setup.world, setup.model, ranks_within(setup.world, reach)) {}
 
   Reach reach(const StepInfo&) const override { return reach_; }
   void begin_backward(const StepInfo& info) override { gradients_.begin(reach_, info.step); }
   void before_step() override { gradients_.finish(); }
   StrategyEvents after_step(const StepInfo& info) override {
+    copies_.after_step(info);
     if (info.batch == info.last) means_.average_buffers();
     return {};
   }
@@ -29,6 +32,7 @@ class Synchronous final : public Strategy {
   const Reach reach_;
   GradientSync gradients_;
   EpochMeans means_;
+  EqualCopies copies_;
 };
 
 }  // namespace
