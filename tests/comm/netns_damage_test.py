@@ -18,6 +18,7 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 LIMIT = 100  # seconds
+FAILED = 1
 PEER_LOST = 3
 SPACING = 700_001  # more than a letter has, so that none is damaged twice
 PORTS = range(42000, 42020)
@@ -73,12 +74,13 @@ class Damage(unittest.TestCase):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="daso-damage-"))
         self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
 
-    def train(self, strategy: str, name: str) -> subprocess.CompletedProcess:
+    def train(self, strategy: str, name: str, *flags: str, epochs: str = "3") -> subprocess.CompletedProcess:
+        flags = flags or ("--backend", "tcp", "--ports", f"{PORTS[0]}-{PORTS[-1]}")
         return subprocess.run(
-            [DASO, "train", "--data", f"idx:{ROOT / 'tests' / 'digits'}", "--model", "mlp", "--epochs", "3",
-             "--nodes", "3", "--ranks-per-node", "1", "--strategy", strategy, "--backend", "tcp",
-             "--on-failure", "stop", "--ports", f"{PORTS[0]}-{PORTS[-1]}", "--timeout", "20",
-             "--seed", "1", "--trace", "none", "--out", self.folder / name],
+            [DASO, "train", "--data", f"idx:{ROOT / 'tests' / 'digits'}", "--model", "mlp", "--epochs", epochs,
+             "--nodes", "3", "--ranks-per-node", "1", "--strategy", strategy,
+             "--on-failure", "stop", "--timeout", "20",
+             "--seed", "1", "--trace", "none", "--out", self.folder / name, *flags],
             text=True, capture_output=True, timeout=LIMIT, group=0,
             env={**os.environ, "OMP_NUM_THREADS": "1"})
 
@@ -110,8 +112,20 @@ class Damage(unittest.TestCase):
         self.assertRegex(run.stderr, r"rank \d at 127\.0\.0\.1:420\d\d to rank \d: letter \d+/\d+ of \d+ bytes from it was "
                                      r"damaged on the way, and again when it was sent once more")
 
-    def lead_through_relay(self):
-        rule = ["OUTPUT", "-t", "nat", "-p", "tcp", "--dport", f"{PORTS[0]}:{PORTS[-1]}", "-m", "owner",
+    def test_no_run_ends_well_that_was_damaged_where_nobody_sends_again(self):
+        for strategy in ("daso", "local", "sync"):
+            # More than the store's connections carry, so that only those between ranks are hit.
+            relay = Relay(spacing=3_000_017)
+            led = self.lead_through_relay("1024:65535")
+            run = self.train(strategy, strategy, "--backend", "gloo", epochs="1000")
+            led()
+            relay.close()
+            self.assertGreater(relay.turned, 0, run.stderr)
+            self.assertIn(run.returncode, (FAILED, PEER_LOST), run.stderr)
+            self.assertRegex(run.stderr, "was damaged on its way|are not the same")
+
+    def lead_through_relay(self, ports: str = f"{PORTS[0]}:{PORTS[-1]}"):
+        rule = ["OUTPUT", "-t", "nat", "-p", "tcp", "--dport", ports, "-m", "owner",
                 "!", "--gid-owner", str(RELAY_GROUP), "-j", "REDIRECT", "--to-ports", str(RELAY_PORT)]
         subprocess.run(["iptables", "-A", *rule], check=True)
         return lambda: subprocess.run(["iptables", "-D", *rule], check=True)

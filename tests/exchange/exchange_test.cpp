@@ -3,12 +3,14 @@
 
 #include <ATen/ATen.h>
 #include <c10/core/CPUAllocator.h>
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <torch/nn/modules/linear.h>
 
 #include <algorithm>
 #include <atomic>
 
+#include "daso/comm/owner_reduce.h"
 #include "daso/exchange/agreement.h"
 #include "daso/optim/sgd.h"
 #include "daso/tensor/large_tensor.h"
@@ -206,6 +208,84 @@ void expect_only_its_merge_changes(const std::function<std::unique_ptr<Lane>()>&
 TEST(Exchange, OnlyItsMergeChangesWhatIsKept) {
   expect_only_its_merge_changes([] { return nullptr; });
   expect_only_its_merge_changes(late_lane);
+}
+
+// A lane that turns what has come to this rank, once it is told to.
+class TurningLane final : public Lane {
+ public:
+  TurningLane(const at::Tensor& tensor, const bool& turns)
+      : inner_(open_lane(at::kCPU)), tensor_(tensor), turns_(turns) {}
+
+  bool copies() const override { return inner_->copies(); }
+  std::shared_ptr<LaneMark> mark_of_caller() override { return inner_->mark_of_caller(); }
+  void follow(const LaneMark& mark) override { inner_->follow(mark); }
+  std::shared_ptr<LaneMark> mark() override { return inner_->mark(); }
+  void lead_caller() override { inner_->lead_caller(); }
+  std::shared_ptr<LaneMark> moment_of_caller() override { return inner_->moment_of_caller(); }
+  std::shared_ptr<LaneMark> moment() override { return inner_->moment(); }
+  at::Tensor host_room(const at::Tensor& like) override { return inner_->host_room(like); }
+  void copy(const at::Tensor& to, const at::Tensor& from) override { inner_->copy(to, from); }
+  void run(const std::function<void()>& work) override {
+    inner_->run(work);
+    if (turns_) floats(tensor_)[5] += 1;
+  }
+
+ private:
+  const std::unique_ptr<Lane> inner_;
+  const at::Tensor tensor_;
+  const bool& turns_;
+};
+
+// The answer was damaged on its way to one node. All ranks hear of it before they use the next
+// mean.
+TEST(Agreement, FindsOutThatNodesGotAnotherMean) {
+  for (const int nodes : {2, 3}) {
+    std::vector<std::string> names = {"a", "b", "c"};
+    names.resize(static_cast<std::size_t>(nodes));
+    const auto errors =
+        run_places({.ranks = nodes, .nodes = names}, [&](const WorldOptions& place) {
+          World world = World::join(place);
+          FlatModel model(torch::nn::Linear(100, 77).ptr());
+          Sgd optimizer(model, {});
+          const Leaders leaders(world, ExchangeKind::kSharded, "exchange");
+          bool turns = false;
+          Agreement agreement(world, model, optimizer, leaders,
+                              std::make_unique<TurningLane>(model.parameters(), turns));
+          agreement.average_parameters(0);
+          agreement.average_parameters(1);
+          turns = world.rank() == 1;
+          agreement.agree(2);
+          turns = false;
+          model.parameters().add_(progress(world.node(), 0, model.parameters().numel()));
+          agreement.average_parameters(3);
+        });
+    for (const std::exception_ptr& error : errors) {
+      EXPECT_EQ(text_of(error),
+                fmt::format("exchange 2: the parameters after the mean are not the same: that on "
+                            "node b differs from {}",
+                            nodes == 2 ? "that on node a" : "the others"));
+    }
+  }
+}
+
+TEST(SentSums, SayWhoseBytesWereDamaged) {
+  run_ranks({.ranks = 3}, [](World& world) {
+    SentSums sums(world.everyone());
+    for (const bool damaged : {false, true, false}) {
+      // Segment r of what rank s sends has the value 10 s + r.
+      for (int round = 0; round < 2; ++round) {
+        const at::Tensor sent = at::arange(3) + 10 * world.rank();
+        sums.add_sent(sent);
+        const at::Tensor received = at::empty({3}, at::kLong);
+        world.everyone().all_to_all(sent.clone(), received).wait(world.limit());
+        if (damaged && round == 0 && world.rank() == 2) received[1] += 1 << 20;
+        sums.add_received(received);
+      }
+      sums.tell();
+      EXPECT_EQ(sums.damaged(world.limit()),
+                damaged && world.rank() == 2 ? std::optional(1) : std::nullopt);
+    }
+  });
 }
 
 }  // namespace

@@ -42,6 +42,8 @@ class Backend {
   virtual void leak() {}
   // Then leak() has ended all operations of all groups, and those can be destroyed as always.
   virtual bool can_abort() const { return false; }
+  // What it carries arrives as it was sent, or is an error.
+  virtual bool checks() const { return false; }
 };
 
 // For a world of so many ranks. Throws ConfigError for a name that is unknown or not available

@@ -3,11 +3,54 @@
 
 #include <ATen/ATen.h>
 
+#include <bit>
 #include <utility>
 
+#include "daso/base/checksum.h"
 #include "daso/base/error.h"
 
 namespace daso {
+
+SentSums::SentSums(Communicator& group)
+    : group_(group),
+      sent_(at::zeros({group.size()}, at::kLong)),
+      received_(at::zeros({group.size()}, at::kLong)) {}
+
+void SentSums::add_sent(const at::Tensor& segments) { add(segments, sent_); }
+void SentSums::add_received(const at::Tensor& segments) { add(segments, received_); }
+
+// What stays on this rank has no way on which it could be damaged.
+void SentSums::add(const at::Tensor& segments, at::Tensor& sums) const {
+  const auto* bytes = static_cast<const std::byte*>(segments.const_data_ptr());
+  const std::size_t length = segments.nbytes() / static_cast<std::size_t>(group_.size());
+  auto* sum = sums.mutable_data_ptr<std::int64_t>();
+  for (int rank = 0; rank < group_.size(); ++rank) {
+    if (rank == group_.rank()) continue;
+    const auto before = std::bit_cast<std::uint64_t>(sum[rank]);
+    const std::uint64_t own =
+        checksum_of({bytes + static_cast<std::size_t>(rank) * length, length});
+    sum[rank] = std::bit_cast<std::int64_t>(std::rotl(before, 1) ^ own);
+  }
+}
+
+void SentSums::tell() {
+  DASO_ASSERT(!telling_);
+  telling_ = group_.all_to_all(sent_, at::empty_like(sent_));
+}
+
+std::optional<int> SentSums::damaged(Seconds limit) {
+  const at::Tensor told = (*std::exchange(telling_, std::nullopt)).wait(limit);
+  std::optional<int> first;
+  for (int rank = 0; rank < group_.size() && !first; ++rank) {
+    const auto as = [rank](const at::Tensor& sums) {
+      return sums.const_data_ptr<std::int64_t>()[rank];
+    };
+    if (as(told) != as(received_)) first = rank;
+  }
+  sent_ = at::zeros_like(sent_);
+  received_.zero_();
+  return first;
+}
 
 void OwnerReduce::send(const at::Tensor& input, const at::Tensor& output) {
   DASO_ASSERT(!pending_);
@@ -22,11 +65,14 @@ void OwnerReduce::send(const at::Tensor& input, const at::Tensor& output) {
     sent.narrow(0, 0, rows).copy_(input);
   }
   answer_ = room(answer_room_, segment);
+  if (sums_ != nullptr) sums_->add_sent(sent);
   pending_ = group_.all_to_all(sent, room(received_room_, even));
 }
 
 void OwnerReduce::answer(const Rule& rule, Seconds limit) {
-  rule((*std::exchange(pending_, std::nullopt)).wait(limit), answer_);
+  const at::Tensor received = (*std::exchange(pending_, std::nullopt)).wait(limit);
+  if (sums_ != nullptr) sums_->add_received(received);
+  rule(received, answer_);
   pending_ = spread();
 }
 

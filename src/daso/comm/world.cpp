@@ -388,6 +388,7 @@ const Guard& World::home_guard() const { return body_->home; }
 Timeline& World::timeline() { return body_->timeline; }
 Seconds World::limit() const { return body_->options.limit; }
 const std::string& World::backend() const { return body_->options.backend; }
+bool World::carries_checked() const { return !body_->backend || body_->backend->checks(); }
 const Topology& World::topology() const { return body_->topology; }
 int World::node() const { return body_->topology.node_of(rank()); }
 int World::local_rank() const { return body_->topology.local_rank_of(rank()); }

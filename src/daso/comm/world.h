@@ -63,6 +63,8 @@ class World {
   int generation() const;
   Seconds limit() const;
   const std::string& backend() const;
+  // The backend makes sure that what it carries arrives as it was sent.
+  bool carries_checked() const;
   const Topology& topology() const;
   int node() const;        // of this rank
   int local_rank() const;  // of this rank

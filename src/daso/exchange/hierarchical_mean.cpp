@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "daso/base/error.h"
+#include "daso/comm/operation.h"
 #include "daso/tensor/flat_model.h"
 
 namespace daso {
@@ -48,9 +49,11 @@ HierarchicalMean::HierarchicalMean(World& world, NodeLink& node, Lane& lane, con
       reductions_(leaders.roles()) {
   for (std::size_t number = 0; number < leaders.roles(); ++number) {
     Communicator* peers = leaders.role(number).peers.group;
-    for (std::size_t i = 0; peers != nullptr && i < flights_.size(); ++i) {
-      reductions_[number].emplace_back(*peers);
-    }
+    if (peers == nullptr) continue;
+    SentSums* const sums =
+        world.carries_checked() ? nullptr : &sums_.try_emplace(number, *peers).first->second;
+    for (std::size_t i = 0; i < flights_.size(); ++i)
+      reductions_[number].emplace_back(*peers, sums);
   }
 }
 
@@ -62,6 +65,7 @@ void HierarchicalMean::start_flight(std::int64_t exchange, Piece piece, bool of_
   Flight& flight = this->flight(sent_);
   flight = {.piece = std::move(piece), .of_ranks = of_ranks};
   if (flight.piece.input.defined()) {
+    exchange_ = exchange;
     flight.reduce = &reductions_[leaders_.role_of(exchange)].at(sent_ % flights_.size());
     try_for(flight, [&] {
       flight.reduce->send(flight.piece.input, flight.piece.output);
@@ -74,9 +78,26 @@ void HierarchicalMean::start_flight(std::int64_t exchange, Piece piece, bool of_
 }
 
 void HierarchicalMean::finish() {
+  const auto sums = exchange_ ? sums_.find(leaders_.role_of(*exchange_)) : sums_.end();
+  if (sums != sums_.end()) sums->second.tell();
   while (answered_ < sent_) answer_oldest();
   while (received_ < sent_) receive_oldest();
   sent_ = answered_ = received_ = 0;
+  if (sums != sums_.end()) refuse_damaged(sums->second);
+  exchange_.reset();
+}
+
+void HierarchicalMean::refuse_damaged(SentSums& sums) {
+  const std::optional<int> sender = sums.damaged(world_.limit());
+  if (!sender) return;
+  const Communicator& peers = *leaders_.role(leaders_.role_of(*exchange_)).peers.group;
+  const int from = peers.world_ranks()[static_cast<std::size_t>(*sender)];
+  const Topology& topology = world_.topology();
+  const Failure told = world_.guard().lookout->ring(fmt::format(
+      "what rank {} (node {}) sent to rank {} (node {}) in group '{}' was damaged on its way", from,
+      topology.name_of(topology.node_of(from)), world_.rank(), topology.name_of(world_.node()),
+      peers.name()));
+  throw PeerError(told.text);
 }
 
 void HierarchicalMean::try_for(Flight& flight, const std::function<void()>& task) {

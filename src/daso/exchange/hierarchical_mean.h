@@ -3,6 +3,8 @@
 
 #include <exception>
 #include <functional>
+#include <map>
+#include <optional>
 #include <vector>
 
 #include "daso/comm/owner_reduce.h"
@@ -43,6 +45,9 @@ void wait_for_nodes(NodeLink* home, Seconds limit, const std::function<void()>& 
 // The pieces follow each other in three steps (send, answer, receive; OwnerReduce). A piece is
 // answered once `ahead` others have been sent behind it, and received once `ahead` others have been
 // answered behind it; finish() does the rest. One thread at a time may call it.
+//
+// Where the backend does not check what it carries, finish() compares sums of what was sent to
+// owners with those of what they got.
 class HierarchicalMean {
  public:
   using Done = std::function<void()>;
@@ -61,7 +66,8 @@ class HierarchicalMean {
                    std::size_t ahead);
 
   // All pieces up to finish() belong to one exchange, whose number says who leads. Throws as
-  // Pending::wait does, here and below, and what a rule throws.
+  // Pending::wait does, here and below, PeerError if something was damaged on its way, and what a
+  // rule throws.
   void start(std::int64_t exchange, Piece piece);
   void finish();
 
@@ -97,6 +103,7 @@ class HierarchicalMean {
   void try_for(Flight& flight, const std::function<void()>& task);
   void answer_oldest();
   void receive_oldest();
+  void refuse_damaged(SentSums& sums);
   at::Tensor on_host(const at::Tensor& tensor);
 
   World& world_;
@@ -104,9 +111,11 @@ class HierarchicalMean {
   Lane& lane_;
   const Leaders& leaders_;
   const std::size_t ahead_;
-  NodeLink* const home_;                              // for wait_for_nodes()
-  std::vector<Flight> flights_;                       // a ring
+  NodeLink* const home_;                  // for wait_for_nodes()
+  std::vector<Flight> flights_;           // a ring
+  std::map<std::size_t, SentSums> sums_;  // by role in which this rank leads, if they are needed
   std::vector<std::vector<OwnerReduce>> reductions_;  // by role, then by place in the ring
+  std::optional<std::int64_t> exchange_;              // of the pieces that it leads since finish()
   std::size_t sent_ = 0;  // pieces since the last finish() that have taken the step of this name
   std::size_t answered_ = 0;
   std::size_t received_ = 0;

@@ -47,6 +47,7 @@ class Tcp final : public Backend {
     if (engine_) engine_->mailbox.abort();
   }
   bool can_abort() const override { return true; }
+  bool checks() const override { return true; }  // frame.h
 
  private:
   std::shared_ptr<tcp::Engine> engine_for(const GroupPlan& plan) {
