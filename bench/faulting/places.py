@@ -69,13 +69,13 @@ class Machines:
         """What a node writes there the others do not see, until the block ends."""
         folder.mkdir(parents=True, exist_ok=True)
         for node in range(self.nodes):
-            cluster_system.run(self.enter(node, "mount") + ["mount", "-t", "tmpfs", "none", str(folder)],
+            cluster_system.run(self.enter(node) + ["mount", "-t", "tmpfs", "none", str(folder)],
                                "give a node a disk")
         try:
             yield
         finally:
             for node in range(self.nodes):
-                cluster_system.run(self.enter(node, "mount") + ["umount", "-l", str(folder)],
+                cluster_system.run(self.enter(node) + ["umount", "-l", str(folder)],
                                    "take a node's disk")
 
     def see(self, node: int, path: pathlib.Path) -> pathlib.Path:
