@@ -11,7 +11,7 @@
 #include "daso/comm/gather_text.h"
 #include "daso/nets/layers.h"
 #include "daso/run/session.h"
-#include "daso/run/views/takeover.h"
+#include "daso/run/views/deal.h"
 #include "daso/tensor/lane.h"
 
 namespace daso {
@@ -69,52 +69,19 @@ void check_batch_size(const Run& run, const World& world) {
   check_single_example({.name = settings.model, .height = shape.height, .width = shape.width});
 }
 
-// The share of this rank, or one whose rank is gone: that of the first, of those that are free, for
-// the first that has none.
-int share_of(const World& world, const Deal& deal) {
-  const auto place_in = [](const std::vector<int>& ids, int id) {
-    return std::find(ids.begin(), ids.end(), id) - ids.begin();
-  };
-  const std::vector<int>& here = world.view()->rank_ids;
-  const auto own = place_in(deal.rank_ids, world.rank_id());
-  if (own < deal.ranks()) return static_cast<int>(own);
-  std::vector<int> free;
-  for (int share = 0; share < deal.ranks(); ++share) {
-    const int id = deal.rank_ids[static_cast<std::size_t>(share)];
-    if (place_in(here, id) == std::ssize(here)) free.push_back(share);
-  }
-  std::size_t before = 0;
-  for (const int id : here) {
-    if (id == world.rank_id()) break;
-    if (place_in(deal.rank_ids, id) == deal.ranks()) ++before;
-  }
-  // More have come than have gone: until the epoch ends they see what others see.
-  return free.empty() ? world.rank_id() % deal.ranks() : free[before % free.size()];
-}
-
-// In a world for a view: as the epoch under way was dealt, or else to all that are there.
-void deal_examples(World& world, Run& run) {
-  if (!world.view()) return;
-  const Takeover takeover = takeover_in(world, run);
-  run.deal(takeover.deal.empty()
-               ? Deal{.rank_ids = world.view()->rank_ids, .nodes = world.topology().nodes()}
-               : takeover.deal);
-}
-
 Loader loader_for(World& world, Run& run) {
   const Settings& settings = run.settings();
-  deal_examples(world, run);
-  const Deal& deal = run.deal();
+  const DealSeat seat = take_seat(world, run);
   require(!run.task().own_loop, "a run with a loop of its own is trained by a Course (course.h)");
   check_batch_size(run, world);
   require_same_data(world, run);
   const std::shared_ptr<const Examples>& own = run.task().train;
   const LoaderOptions options{.shard = {.examples = own ? own->size() : run.data().train->size(),
-                                        .ranks = deal.empty() ? world.size() : deal.ranks(),
+                                        .ranks = seat.of,
                                         .batch_size = settings.batch_size * settings.accumulate,
                                         .uneven = settings.uneven,
                                         .seed = settings.seed},
-                              .rank = deal.empty() ? world.rank() : share_of(world, deal),
+                              .rank = seat.number,
                               .threads = settings.loader_threads,
                               .augment = settings.augment,
                               .normalisation = run.normalisation(),
