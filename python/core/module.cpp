@@ -3,6 +3,7 @@
 #include "core/joined_world.h"
 #include "daso/base/error.h"
 #include "daso/base/version.h"
+#include "daso/comm/launcher_line.h"
 #include "daso/launch/output.h"
 #include "daso/run/settings_table.h"
 
@@ -13,9 +14,12 @@ NB_MODULE(_core, module) {
   const nb::exception<daso::Error> error(module, "Error", PyExc_RuntimeError);
   nb::exception<daso::ConfigError> config_error(module, "ConfigError", error);
   nb::exception<daso::PeerError> peer_error(module, "PeerError", error);
+  const nb::exception<daso::NodeLeft> node_left(module, "NodeLeft", error);
   error.attr("exit_code") = daso::kExitBug;  // those of the program
   config_error.attr("exit_code") = daso::kExitConfig;
   peer_error.attr("exit_code") = daso::kExitPeer;
+  module.attr("replay_after") = daso::kReplayAfterVariable;
+  module.attr("stopped_exit") = daso::kExitStopped;
   module.attr("peer_error_mark") = std::string(daso::kPythonPeerMark);
   module.attr("version") = daso::kVersion;
   module.def("flags", [] {

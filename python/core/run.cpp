@@ -6,14 +6,21 @@
 #include "core/evaluation.h"
 #include "core/foreign_model.h"
 #include "core/joined_world.h"
+#include "daso/comm/gather_text.h"
+#include "daso/comm/launcher_line.h"
 #include "daso/comm/message_of.h"
+#include "daso/comm/views.h"
 #include "daso/data/shard.h"
+#include "daso/exchange/hierarchical_mean.h"
 #include "daso/optim/gradients.h"
 #include "daso/record/metrics.h"
-#include "daso/run/interrupt.h"
 #include "daso/record/output_folder.h"
+#include "daso/run/interrupt.h"
 #include "daso/run/train.h"
 #include "daso/run/train_output.h"
+#include "daso/run/views/deal.h"
+#include "daso/run/views/replay.h"
+#include "daso/run/views/takeover.h"
 #include "daso/tensor/safetensors.h"
 
 namespace nb = nanobind;
@@ -31,16 +38,23 @@ class LoopRun {
           const NamedTensors& buffers, const std::vector<std::string>& flags,
           const nb::dict& facts)
       : world_object_(std::move(world)), world_(nb::cast<JoinedWorld&>(world_object_)) {
-    Task task = task_of(held(loop), facts);
-    task.module = TaskModule(module_of(parameters, buffers));
-    const auto batches = nb::cast<std::int64_t>(facts["steps_per_epoch"]);
-    world_.without_lock([&] {
-      Settings settings = parse_flags(flags, Settings{.trace = StepRange{0, 200}});
-      settings.out = agreed_folder(*world_, settings.out);
-      run_ = std::make_unique<Run>(settings, std::move(task), parameters.front().second.device());
-      prepare_output(*world_, *run_);
-      begin(batches);
-    });
+    const Held python = held(loop);
+    task_ = task_of(python, facts);
+    task_.module = TaskModule(module_of(parameters, buffers));
+    device_ = parameters.front().second.device();
+    steps_ = [python](const DealSeat& seat) {
+      const nb::gil_scoped_acquire acquire;
+      return nb::cast<std::int64_t>(python->attr("_steps_of")(seat.number, seat.of));
+    };
+    const auto prepare = [&] {
+      settings_ = parse_flags(flags, Settings{.trace = StepRange{0, 200}});
+      if (replayed().empty()) return;
+      settings_.out = find(this_environment(), kReplayOutVariable).value_or("");
+      settings_.resume_from = beginning_of(replayed());
+      settings_.resume = !settings_.resume_from.empty();
+    };
+    world_.survives() ? prepare() : world_.without_lock(prepare);
+    if (!world_.survives()) world_.without_lock([&] { begin(); });
   }
   LoopRun(const LoopRun&) = delete;
   LoopRun& operator=(const LoopRun&) = delete;
@@ -58,26 +72,91 @@ class LoopRun {
 
   // All tensors by name, and the place. What comes from another process must be of as many ranks.
   std::pair<State, std::vector<std::int64_t>> state() {
-    const RunState state = course_->state();
+    const RunState state = course().state();
     State tensors;
     add_section(tensors, "common.", state.common);
     add_section(tensors, "own.", state.own);
     return {tensors, {state.place.epoch, state.place.batch, state.place.step}};
   }
   void load_state(const State& tensors, const std::vector<std::int64_t>& place) {
-    RunState state = course_->state();  // of which this keeps what says whose it is
+    RunState state = course().state();  // of which this keeps what says whose it is
     require(place.size() == 3, "a place has an epoch, a batch and a step");
     state.place = {static_cast<int>(place[0]), place[1], place[2]};
     state.common = section(tensors, "common.");
     state.own = section(tensors, "own.");
-    const std::int64_t batches = course_->plan().batches;
     output_.reset();
     course_.reset();
     run_->leave(std::move(state));
-    begin(batches);
+    begin();
   }
 
-  Course& course() { return *course_; }
+  // Where nodes may be lost (comm/worlds.h).
+
+  // Something between the nodes has failed: unless a loss explains it the view begins anew.
+  void note_trouble(const std::string& what) { world_->views()->trouble(what); }
+  // Leaves the run as it is to the next view. A step that is not done is as if it had not begun.
+  void leave() {
+    if (world_->view()->end) {
+      end_by_script(*world_, *run_);
+      ends_by_script_ = has_come_to(run_->place(), *world_->view()->end);
+      lost_by_script_ = ends_by_script_ && !world_->view()->end->left;
+      view_ = world_->view()->number;
+    }
+    course().leave();
+    if (output_) output_->leave();
+    output_.reset();
+    course_.reset();
+  }
+  // What comes then.
+  enum class Next { kView, kLeft, kAgain };
+  // Goes on in the world that there is while it holds, and else in the next one (kView), unless its
+  // node has left the run (kLeft), or is one that was lost in the run which this is a replay of:
+  // the process begins again (kAgain).
+  Next enter() {
+    for (;;) {
+      if (ends_by_script_ && (lost_by_script_ || world_.over())) {
+        const bool again = !world_.over();
+        world_.close();
+        return again ? Next::kAgain : Next::kLeft;
+      }
+      try {
+        if (!world_.holds() || ends_by_script_) world_.next();
+      } catch (const NodeLeft&) {
+        return Next::kLeft;
+      }
+      ends_by_script_ = false;
+      try {
+        with_abandon(*world_, [&] { begin(); });
+        return Next::kView;
+      } catch (const PeerError&) {
+        // What has not begun to go on goes on from where it was left; else it is half of something.
+        if (lost_ || !replayed().empty() || (run_ && run_->in_session())) throw;
+        output_.reset();
+        course_.reset();
+      }
+    }
+  }
+
+  // Empty: in a view. Else "left", or the view that the process begins again after.
+  std::string enter_and_tell() {
+    switch (enter()) {
+      case Next::kView:
+        return "";
+      case Next::kLeft:
+        return "left";
+      case Next::kAgain:
+        return std::to_string(view_);
+    }
+    return "";
+  }
+  // The run that this is a replay of; empty: none.
+  static std::string replayed() { return find(this_environment(), kReplayVariable).value_or(""); }
+
+  // Throws PeerError between two views.
+  Course& course() {
+    if (!course_) throw PeerError("a node was lost: the run goes on with the next batch");
+    return *course_;
+  }
   Run& run() { return *run_; }
   JoinedWorld& world() { return world_; }
 
@@ -88,27 +167,37 @@ class LoopRun {
   }
   std::optional<int> signal() const { return signal_; }
   void begin_turn() {
-    course_->begin_turn([this] { return interrupt_ ? interrupt_->signal() : std::nullopt; });
+    course().begin_turn([this] { return interrupt_ ? interrupt_->signal() : std::nullopt; });
+  }
+
+  // Over all ranks. Those of a node go on together, or fail together.
+  at::Tensor reduced(const at::Tensor& own, const std::string& how) {
+    NodeLink* const home = world_->views() == nullptr ? nullptr : &world_->node_link("scores");
+    at::Tensor found;
+    wait_for_nodes(home, world_->limit(), [&] {
+      found = world_->everyone().all_reduce(own.clone(), reduce_of(how)).wait(world_->limit());
+    });
+    return found;
   }
 
   // While it waits for a batch.
   void begin_data() {
-    data_.emplace(world_->timeline(), Track::kData, "data", course_->step().step);
+    data_.emplace(world_->timeline(), Track::kData, "data", course().step().step);
   }
   void end_data() { data_.reset(); }
 
   // An optimizer of Python has made its step; one of ours makes it now.
   void update() {
     if (run_->task().optimizer) {
-      run_->optimizer().step(course_->step().rate);
+      run_->optimizer().step(course().step().rate);
     } else {
-      course_->update();
+      course().update();
     }
   }
   // Of the optimizer, in the step that was begun; its mean loss.
   double evaluated(std::int64_t number, double loss) {
-    return common_loss(course_->averaged_with(), run_->model(),
-                       {.step = course_->step().step, .number = number, .loss = loss},
+    return common_loss(course().averaged_with(), run_->model(),
+                       {.step = course().step().step, .number = number, .loss = loss},
                        world_->limit());
   }
   void clip() {
@@ -125,16 +214,36 @@ class LoopRun {
   std::string metrics() const { return now_ ? record_of(*now_).dump() : "{}"; }
 
   std::string finish() {
-    Summary summary = course_->finish();
+    Summary summary = course().finish();
     if (output_) output_->end(summary);
+    if (output_ && !replayed().empty()) compare_replay(replayed(), settings_.out);
     return text_of(summary);
   }
 
  private:
-  void begin(std::int64_t batches) {
-    course_ = std::make_unique<Course>(*world_, *run_, batches);
+  void begin() {
+    settings_.out = folder();
+    if (!run_) run_ = std::make_unique<Run>(settings_, std::move(task_), device_);
+    const Takeover takeover = takeover_in(*world_, *run_);
+    lost_ = takeover.lost;
+    if (lost_) throw PeerError("all nodes that had the run are gone");
+    const bool resumes = run_->left().has_value();  // by load_state()
+    if (!takeover.any && !resumes) prepare_output(*world_, *run_);
+    const DealSeat seat = take_seat(*world_, *run_);
+    course_ = std::make_unique<Course>(*world_, *run_, steps_(seat));
     if (world_->rank() != 0) return;
     output_ = std::make_unique<TrainOutput>(*world_, *course_, OutputOptions{.lines = false});
+  }
+
+  // Who joins is told where the run writes.
+  std::filesystem::path folder() {
+    if (!world_->view()) return run_ ? settings_.out : agreed_folder(*world_, settings_.out);
+    const std::string own = (run_ ? "+" : "-") + settings_.out.string();
+    const std::vector<std::string> all = gather_text(world_->everyone(), own, world_->limit());
+    for (const std::string& one : all) {
+      if (one.starts_with('+')) return one.substr(1);
+    }
+    return agreed_folder(*world_, settings_.out);
   }
 
   // Copied and let go where Python's lock is not held.
@@ -196,6 +305,14 @@ class LoopRun {
 
   const nb::object world_object_;  // stays while the run is there
   JoinedWorld& world_;
+  Task task_;  // until there is a Run
+  at::Device device_ = at::Device(at::kCPU);
+  Settings settings_;
+  std::function<std::int64_t(const DealSeat&)> steps_;  // of an epoch that is dealt so
+  bool lost_ = false;                                   // all who had the run are
+  bool ends_by_script_ = false;                         // in a replay, the view that was left
+  bool lost_by_script_ = false;                         // this node, there
+  std::int64_t view_ = 0;                               // its number
   std::unique_ptr<Run> run_;
   std::unique_ptr<Course> course_;
   std::unique_ptr<TrainOutput> output_;  // rank 0's
@@ -204,6 +321,17 @@ class LoopRun {
   std::optional<TimedSpan> data_;
   std::optional<Progress> now_;
 };
+
+// What Python's function returns; a PeerError of its own is one here.
+nb::object called(const nb::callable& function) {
+  try {
+    return function();
+  } catch (const nb::python_error& error) {
+    const nb::object peer_error = nb::module_::import_("daso._core").attr("PeerError");
+    if (error.matches(peer_error)) throw PeerError(nb::cast<std::string>(nb::str(error.value())));
+    throw;
+  }
+}
 
 // A function of the course, without Python's lock.
 template <typename Act>
@@ -244,14 +372,29 @@ void bind_steps(nb::class_<LoopRun>& one) {
              run.world().without_lock([&] {
                run.course().evaluate([&]() -> Score {
                  const nb::gil_scoped_acquire acquire;
-                 const auto [loss, accuracy] = nb::cast<std::pair<double, double>>(score());
+                 const auto [loss, accuracy] = nb::cast<std::pair<double, double>>(called(score));
                  return {.loss = loss, .accuracy = accuracy};
                });
              });
            })
       .def("close_epoch", act([](LoopRun& run) { run.course().close_epoch(run.on_progress()); }))
       .def("average_buffers", act([](LoopRun& run) { run.course().average_buffers(); }))
+      .def("go_on_at_end", act([](LoopRun& run) { run.course().go_on_at_end(); }))
       .def("checkpoint", act([](LoopRun& run) { run.course().checkpoint(); }))
+      .def("reduce",
+           [](LoopRun& run, const at::Tensor& own, const std::string& how) {
+             return run.world().without_lock([&] { return run.reduced(own, how); });
+           })
+      .def("note_trouble",
+           [](LoopRun& run, const std::string& what) {
+             const nb::gil_scoped_release release;
+             run.note_trouble(what);
+           })
+      .def("leave", [](LoopRun& run) { JoinedWorld::interruptible([&] { run.leave(); }); })
+      .def("enter",
+           [](LoopRun& run) {
+             return JoinedWorld::interruptible([&] { return run.enter_and_tell(); });
+           })
       .def("state", act([](LoopRun& run) { return run.state(); }))
       .def("load_state",
            [](LoopRun& run, const State& tensors, const std::vector<std::int64_t>& place) {
@@ -268,13 +411,16 @@ void bind_facts(nb::class_<LoopRun>& one) {
       .def_prop_ro("rate", [](LoopRun& run) { return run.course().step().rate; })
       .def_prop_ro("exchanged", [](LoopRun& run) { return run.course().exchanged(); })
       .def_prop_ro("epoch_is_done", [](LoopRun& run) { return run.course().epoch_is_done(); })
-      .def_prop_ro("over", [](LoopRun& run) { return run.course().over(); })
+      .def_prop_ro("view_over", [](LoopRun& run) { return run.course().view_over(); })
       .def_prop_ro("finished", [](LoopRun& run) { return run.run().finished(); })
       .def_prop_ro("stopping", [](LoopRun& run) { return run.course().stopping(); })
       .def_prop_ro("resumed", [](LoopRun& run) { return run.course().resumed().has_value(); })
       .def_prop_ro("signal", &LoopRun::signal)
       .def_prop_ro("out", [](LoopRun& run) { return run.run().settings().out.string(); })
-      .def_prop_ro("stopped_exit", [](LoopRun& run) { return run.run().settings().stopped_exit; })
+      .def_prop_ro("stopped_exit",
+                   [](LoopRun& run) {
+                     return run.replayed().empty() ? run.run().settings().stopped_exit : kExitOk;
+                   })
       .def_prop_ro("accumulate", [](LoopRun& run) { return run.run().settings().accumulate; })
       .def_prop_ro("settings",
                    [](LoopRun& run) { return resolved_configuration(*run.world(), run.course()); })

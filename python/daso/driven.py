@@ -28,6 +28,11 @@ class Driven:
                 f"{type(run.optimizer).__name__} evaluates the loss several times in a step, which "
                 "a trainer of another package cannot do over several ranks: use daso.Run"
             )
+        if run.world._joined.survives:
+            raise _core.ConfigError(
+                "a trainer of another package cannot go on when a node is lost: leave out "
+                "--on-failure continue, or use daso.Run"
+            )
         run._unscales = False  # a trainer's own, as are its optimizer steps
         self._open = False  # an epoch
         self._loss: torch.Tensor | None = None  # of the step, so far

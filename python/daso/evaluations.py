@@ -56,6 +56,11 @@ class Evaluations:
             self.first = mean
         return mean
 
+    @property
+    def loss(self) -> torch.Tensor:
+        """That of this rank where the step begins; NaN if it was not computed."""
+        return torch.tensor(float("nan"), dtype=torch.float64) if self._own is None else self._own
+
     def end(self) -> None:
         """When the optimizer is done with the step."""
         if self.first is None:

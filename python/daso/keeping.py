@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import copy
 import io
 import weakref
 from collections.abc import Iterable, Iterator
@@ -34,29 +35,45 @@ class Keeping:
             if hasattr(sampler, "set_epoch"):
                 sampler.set_epoch(epoch)
             left_out = first
-        if first > 0 and self._loaded is not None:
-            set_random_state(self._at_epoch)
-        else:
+        loaded, self._loaded = self._loaded, None
+        if loaded is not None:
+            set_random_state(self._at_epoch if first > 0 else loaded)
+        if first == 0 or loaded is None:
             self._at_epoch = random_state()
         batches = iter(loader)
         for _ in range(left_out):
             next(batches, None)
-        if self._loaded is not None:
-            set_random_state(self._loaded)
-            self._loaded = None
+        if first > 0 and loaded is not None:
+            set_random_state(loaded)
         return batches
+
+    def go_on(self) -> None:
+        """The batches that were begun are gone on with: no others are drawn again."""
+        self._loaded = None
 
     def tensors(self) -> dict[str, torch.Tensor]:
         kept = {f"now/{name}": value for name, value in random_state().items()}
         kept |= {f"epoch/{name}": value for name, value in self._at_epoch.items()}
+        joined = self._run.world._joined
+        if joined.survives:
+            kept["rank"] = torch.tensor([joined.rank_id])
         if self._run._rate is not None:
             kept["rate"] = torch.tensor([self._run._rate], dtype=torch.float64)
-        objects = dict(self._also)
-        if self._run._scaler is not None:
-            objects["/scaler"] = self._run._scaler
-        for name, value in objects.items():
+        for name, value in self._objects().items():
             kept[f"also/{name}"] = bytes_of(value.state_dict())
         return kept
+
+    def _objects(self) -> dict[str, Any]:
+        scaler = self._run._scaler
+        return self._also if scaler is None else {**self._also, "/scaler": scaler}
+
+    def copies(self) -> dict[str, Any]:
+        """Of the objects that the user names, as they are now."""
+        return {name: copy.deepcopy(one.state_dict()) for name, one in self._objects().items()}
+
+    def put_back(self, copies: dict[str, Any]) -> None:
+        for name, one in self._objects().items():
+            one.load_state_dict(copies[name])
 
     def load(self, kept: dict[str, torch.Tensor]) -> None:
         def part(prefix: str) -> dict[str, torch.Tensor]:
@@ -66,15 +83,17 @@ class Keeping:
                 if name.startswith(prefix)
             }
 
-        self._at_epoch = part("epoch/")
-        self._loaded = part("now/")
-        set_random_state(self._loaded)
+        # Who joins a run draws numbers of its own.
+        if "rank" not in kept or kept["rank"].item() == self._run.world._joined.rank_id:
+            self._at_epoch = part("epoch/")
+            self._loaded = part("now/")
+            set_random_state(self._loaded)
         if "rate" in kept:
             self._run._rate = kept["rate"].item()
+        objects = self._objects()
         for name, value in part("also/").items():
-            target = self._run._scaler if name == "/scaler" else self._also.get(name)
-            if target is not None:
-                target.load_state_dict(value_of(value))
+            if name in objects:
+                objects[name].load_state_dict(value_of(value))
 
 
 def random_state() -> dict[str, torch.Tensor]:

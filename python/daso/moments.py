@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 
 import torch
@@ -119,6 +120,29 @@ class OptimizerState:
             for key, value in values.items():
                 group[key] = tuple(value) if isinstance(group.get(key), tuple) else value
 
+    def copy(self) -> dict:
+        """What it remembers, to be put back. What its lists hold never changes."""
+        return {
+            parameter: {key: copy_of(value) for key, value in state.items()}
+            for parameter, state in self._optimizer.state.items()
+        }
+
+    def groups(self) -> list[dict]:
+        """Learning rates and the like, as they are now."""
+        return [
+            {key: copy.deepcopy(value) for key, value in group.items() if key != "params"}
+            for group in self._optimizer.param_groups
+        ]
+
+    def put_back_groups(self, groups: list[dict]) -> None:
+        for group, values in zip(self._optimizer.param_groups, groups, strict=True):
+            group.update(values)
+
+    def put_back(self, state: dict) -> None:
+        self._optimizer.state.clear()
+        self._optimizer.state.update(state)
+        self._flat.clear()
+
     def forget(self) -> None:
         """The optimizer goes on as if it began."""
         self._optimizer.state.clear()
@@ -140,6 +164,12 @@ def is_moment(value: object, parameter: torch.Tensor) -> bool:
         and value.shape == parameter.shape
         and value.dim() > 0
     )
+
+
+def copy_of(value: object) -> object:
+    if isinstance(value, torch.Tensor):
+        return value.clone()
+    return list(value) if isinstance(value, list) else value
 
 
 def is_plain(value: object) -> bool:

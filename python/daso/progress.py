@@ -17,9 +17,13 @@ class Bar:
 
     def __init__(self, run: Any, shown: bool):
         self._run = weakref.proxy(run)
-        self._shown = shown
+        self._wanted = shown
         self._drawn = False
         self._last = 0.0
+
+    @property
+    def _shown(self) -> bool:
+        return self._wanted and self._run.world.rank == 0
 
     def step(self) -> None:
         if not self._shown or not sys.stderr.isatty():

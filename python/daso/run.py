@@ -3,17 +3,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
+import sys
 import tomllib
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sized
 from typing import Any
 
 import torch
 
 from daso import _core
+from daso.batches import Batches
 from daso.evaluations import Evaluations, needs_closure
 from daso.flags import words_of
 from daso.keeping import Keeping
@@ -38,7 +41,8 @@ class Run:
                       views of one flat tensor; rank 0's values become everybody's.
     optimizer         a torch.optim.Optimizer of the model's parameters, or the name of one of
                       ours: "sgd", "adamw", "lars", "lamb"
-    steps_per_epoch   optimizer steps of an epoch, the same on all ranks
+    steps_per_epoch   optimizer steps of an epoch, the same on all ranks: a number, or the loader,
+                      for as many as it has batches; these are others where nodes come and go
     scaler            a torch.amp.GradScaler, where the loss is scaled
     also              objects with state_dict() and load_state_dict() that checkpoints are to keep,
                       by name, such as a learning-rate scheduler
@@ -57,7 +61,7 @@ class Run:
         model: torch.nn.Module,
         optimizer: torch.optim.Optimizer | str = "sgd",
         *,
-        steps_per_epoch: int,
+        steps_per_epoch: int | Sized,
         scaler: torch.amp.GradScaler | None = None,
         also: dict[str, Any] | None = None,
         progress: bool = True,
@@ -79,6 +83,17 @@ class Run:
         self._loss: torch.Tensor | None = None
         self._rate: float | None = None  # of the step before, where it is not the plan's
         self._counted = False
+        self._steps = steps_per_epoch
+        self._survives: bool = self.world._joined.survives
+        self._left = False  # to the next view, in a step that is not done
+        self._broken = False  # what ranks do together, after a step
+        self._epoch = -1  # that the loop is in
+        self._elsewhere = False  # the run went on in another epoch
+        self._given: list[Any] = []  # by who had the run there: the optimizer's state, the loop's
+        self._score: Callable[[], Any] | None = None  # that has evaluated this epoch
+        self._in_batches = False
+        self._before: tuple[Any, Any, Any] | None = None  # the step
+        self._rate_before: float | None = None
         self.summary: dict[str, Any] | None = None
 
         parameters = list(self.model.named_parameters(remove_duplicate=False))
@@ -103,13 +118,18 @@ class Run:
                 "optimizer": "" if self.optimizer is None else type(self.optimizer).__name__,
                 # LBFGS tries steps that may be too long, and then shorter ones.
                 "finite_gradients": scaler is None and not self._needs_closure,
-                "steps_per_epoch": steps_per_epoch,
                 "schedule": listed,
             },
         )
+        if self._survives:
+            if self.world._has_run:
+                raise _core.ConfigError("a job that goes on when nodes are lost has one daso.Run")
+            self.world._has_run = True
+            self._enter()
+            self._given = []
         if self._needs_closure:
             self._check_closures()
-        self._bar = Bar(self, progress and self.world.rank == 0)
+        self._bar = Bar(self, progress)
 
     def _prepare_optimizer(self, optimizer, flags, parameters) -> bool:
         """Whether the learning rate is the optimizer's own."""
@@ -148,9 +168,12 @@ class Run:
         this raises KeyboardInterrupt for Ctrl-C, and else SystemExit with code 75.
         """
         try:
-            while not self.over:
-                yield self.begin_epoch()
-                self.end_epoch()
+            while True:
+                while not self.over:
+                    yield self.begin_epoch()
+                    self.end_epoch()
+                if not self._survives or self._concluded():
+                    break
         finally:
             self.release_signals()
         self.finish()
@@ -177,16 +200,35 @@ class Run:
         if not self._watching:
             self._core.watch_signals()
             self._watching = True
-        self._core.begin_turn()
-        return self._core.epoch
+        self.summary = self._score = None
+        while True:
+            if self._broken_off:
+                self._next_view()
+            self._core.begin_turn()
+            self._reach_end()
+            if not self._broken_off:
+                break
+        self._epoch = self._core.epoch
+        self._elsewhere = False
+        self._given = []
+        return self._epoch
 
     def end_epoch(self) -> None:
-        """After the last step of the epoch, and its evaluation; or where a signal has stopped it."""
+        """After the last step of the epoch, and its evaluation, or where a signal has stopped it."""
         core = self._core
-        if self.epoch_is_done:
-            core.close_epoch()
-            self._bar.epoch()
-        elif not core.stopping:
+        if self._broken_off:
+            self._go_on_evaluated()
+        while self.epoch_is_done and not self._elsewhere:
+            try:
+                core.close_epoch()
+                self._bar.epoch()
+                break
+            except _core.PeerError as error:
+                self._note_loss(error)
+            self._go_on_evaluated()
+        if self._elsewhere:
+            return self._take_given()
+        if not self.epoch_is_done and not core.stopping and not core.finished:
             raise _core.ConfigError(
                 f"an epoch has {core.steps_per_epoch} steps, and the loop left it after "
                 f"{core.batch}: go on to the end of run.batches(), or give another steps_per_epoch"
@@ -197,13 +239,27 @@ class Run:
         """Ends the run: the last checkpoint, summary and report are written. Where a signal has
         stopped it this raises KeyboardInterrupt for Ctrl-C, and else SystemExit with code 75."""
         self.release_signals()
-        self.summary = json.loads(self._core.finish())
+        if self.summary is None and not self._concluded():
+            raise _core.PeerError("a node was lost, and the run has steps left: use run.epochs()")
         self._bar.end()
         if self._core.stopping and not self._core.finished:
             if self._core.signal == signal.SIGINT:
                 raise KeyboardInterrupt
             raise SystemExit(self._core.stopped_exit)
         return self.summary
+
+    def _concluded(self) -> bool:
+        """Writes what a run leaves. False: a node was lost meanwhile, and steps are left to do."""
+        while True:
+            if self._broken_off:
+                self._next_view()
+                if not self.over:
+                    return False
+            try:
+                self.summary = json.loads(self._core.finish())
+                return True
+            except _core.PeerError as error:
+                self._note_loss(error)
 
     def release_signals(self) -> None:
         """Signals do again what they did before begin_epoch(); finish() does this, and whoever
@@ -215,7 +271,7 @@ class Run:
     @property
     def over(self) -> bool:
         """No epoch is left, or a signal has asked to stop."""
-        return self._core.over
+        return self._core.finished or self._core.stopping
 
     @property
     def stopping(self) -> bool:
@@ -233,29 +289,136 @@ class Run:
         as the epoch's steps take. A sampler with set_epoch() is told the epoch."""
         core = self._core
         epoch = core.epoch
-        batches = self._keeping.batches_of(loader, epoch, core.batch * core.accumulate)
+        batches = Batches(self._keeping, loader, epoch, again=self._survives)
         taken = 0
-        while not core.stopping and core.epoch == epoch and core.batch < core.steps_per_epoch:
-            self.begin_step()
-            core.begin_data()
-            try:
-                batch = next(batches)
-            except StopIteration:
-                raise _core.ConfigError(
-                    f"the loader ended after {taken} batches: an epoch has "
-                    f"{core.steps_per_epoch} steps of {core.accumulate}"
-                ) from None
-            finally:
-                core.end_data()
-            taken += 1
-            batch = moved(batch, self.world.device)
-            self._count(batch)
-            before = (core.step, self._part)
-            yield batch
-            if (core.step, self._part) == before:
-                raise _core.ConfigError("a batch had no step: call run.step(loss) for each")
-            if self.epoch_is_done:
-                return
+        self._in_batches = True
+        try:
+            while (
+                not core.stopping
+                and not self._elsewhere
+                and core.epoch == epoch
+                and core.batch < core.steps_per_epoch
+            ):
+                self.begin_step()
+                first = core.batch * core.accumulate
+                core.begin_data()
+                try:
+                    batch = batches.take(first + self._part, first, self.world._seat)
+                except StopIteration:
+                    raise _core.ConfigError(
+                        f"the loader ended after {taken} batches: an epoch has "
+                        f"{core.steps_per_epoch} steps of {core.accumulate}"
+                    ) from None
+                finally:
+                    core.end_data()
+                taken += 1
+                batch = moved(batch, self.world.device)
+                self._count(batch)
+                before = (core.step, self._part)
+                if self._survives and self._part == 0:
+                    self._remember()
+                yield batch
+                if self._broken_off:
+                    self._go_on()
+                    continue
+                if (core.step, self._part) == before:
+                    raise _core.ConfigError("a batch had no step: call run.step(loss) for each")
+                if self.epoch_is_done:
+                    return
+        finally:
+            self._in_batches = False
+
+    # Where nodes may be lost (`daso run --on-failure continue`). The world of a view ends with it;
+    # model, optimizer and place stay, and go on in the next. A step that was broken off is left at
+    # once, as it was before it began, and its batch comes again; what the body of the loop does
+    # after the step is then undone with it. After a step that is done the view is left when the
+    # body of the loop has ended.
+
+    @property
+    def _broken_off(self) -> bool:
+        return self._survives and (self._left or self._broken or self._core.view_over)
+
+    def _note_loss(self, error: _core.PeerError) -> None:
+        if not self._survives or self._left:
+            raise error
+        self._core.note_trouble(str(error))
+        self._broken = True
+
+    def _remember(self) -> None:
+        """What the body of the loop may change before its step is done."""
+        groups = None if self.optimizer is None else self._state.groups()
+        self._before = (self._keeping.copies(), groups, self._rate_before)
+
+    def _leave_step(self, error: _core.PeerError) -> None:
+        self._note_loss(error)
+        copies, groups, self._rate = self._before
+        self._keeping.put_back(copies)
+        if groups is not None:
+            self._state.put_back_groups(groups)
+        self._leave()
+
+    def _leave(self) -> None:
+        self._in_step = self._stepped = False
+        self._core.leave()
+        self._left = True
+
+    def _enter(self) -> None:
+        self._given = []
+        next_to_do = self._core.enter()
+        if next_to_do == "left":
+            raise SystemExit(self._core.stopped_exit)
+        if next_to_do:  # a replay of a run in which this process was lost
+            sys.stdout.flush()
+            sys.stderr.flush()
+            environment = {**os.environ, _core.replay_after: next_to_do}
+            os.execve(sys.executable, sys.orig_argv, environment)
+        self._left = self._broken = False
+        self._in_step = self._stepped = self._armed = self._step_done = self._counted = False
+        self._part = 0
+        self._loss = None
+
+    def _next_view(self) -> None:
+        if not self._left:
+            self._leave()
+        self._enter()
+        self._elsewhere = self._elsewhere or self._core.epoch != self._epoch
+        if not self._elsewhere:
+            self._given = []
+
+    def _go_on(self) -> None:
+        """In the next view, until this rank stands where the loop has something to do."""
+        while self._broken_off and not self._elsewhere:
+            self._next_view()
+            if not self._elsewhere:
+                self._core.begin_turn()
+                self._reach_end()
+
+    def _go_on_evaluated(self) -> None:
+        self._go_on()
+        if self._score is not None and self.epoch_is_done:
+            self.evaluate(self._score)
+
+    def _reach_end(self) -> None:
+        """Where only the end of the epoch is left to do: as after its last step."""
+        core = self._core
+        if core.batch == 0 or core.batch < core.steps_per_epoch or core.finished:
+            return
+        try:
+            core.go_on_at_end()
+            self._stepped = True
+            self._agree_at_end()
+        except _core.PeerError as error:
+            self._note_loss(error)
+
+    def _take_given(self) -> None:
+        """What the body of the loop has done since was for the epoch that others had ended."""
+        given, self._given = self._given, []
+        for load, kept in given:
+            load(kept)
+
+    def _steps_of(self, seat: int, seats: int) -> int:
+        self.world._dealt = (seat, seats)
+        return self._steps if isinstance(self._steps, int) else len(self._steps)
 
     def _count(self, batch: Any) -> None:
         if self._counted:
@@ -282,7 +445,7 @@ class Run:
         if callable(loss):
             return self._step_by(loss)
         self.backward(loss)
-        if self._part < self._core.accumulate:
+        if self._left or self._part < self._core.accumulate:
             return None
         self.average()
         self.update()
@@ -292,15 +455,36 @@ class Run:
     def _step_by(self, closure: Callable[[], torch.Tensor]) -> torch.Tensor:
         self._check_closures()
         self.begin_step()
+        back = self._way_back() if self._survives else None
         evaluate = Evaluations(self._core, self.model, closure)
-        if self.optimizer is None:
-            evaluate()
-            self._core.update()
-        else:
-            self.optimizer.step(evaluate)
-        evaluate.end()
+        try:
+            if self.optimizer is None:
+                evaluate()
+                self._core.update()
+            else:
+                self.optimizer.step(evaluate)
+            evaluate.end()
+        except _core.PeerError as error:
+            if back is not None:
+                back()
+            self._leave_step(error)
+            return evaluate.loss
         self.exchange()
         return evaluate.first
+
+    def _way_back(self) -> Callable[[], None]:
+        """What brings model and optimizer back to where they are now."""
+        flat = self._core.flat_parameters
+        parameters = flat.clone()
+        optimizer = None if self.optimizer is None else self._state.copy()
+
+        def back() -> None:
+            with torch.no_grad():
+                flat.copy_(parameters)
+            if optimizer is not None:
+                self._state.put_back(optimizer)
+
+        return back
 
     def _check_closures(self) -> None:
         if self._scaler is not None:
@@ -323,6 +507,8 @@ class Run:
                 f"{loss.numel()} numbers"
             )
         self._refuse_needed_closure()
+        if self._left:
+            return
         self.begin_step()
         core = self._core
         core.take_back_gradients()
@@ -349,6 +535,8 @@ class Run:
     def begin_backward(self) -> None:
         """Before the last backward of a step, where backward() of this run is not called: gradients
         are averaged while they come."""
+        if self._left:
+            return
         self.begin_step()
         self._core.take_back_gradients()
         self._core.begin_backward()
@@ -358,6 +546,8 @@ class Run:
         """Gradients become their mean over the ranks that the strategy ties together in this step.
         The loss is given where backward() of this run was not called."""
         self._refuse_needed_closure()
+        if self._left:
+            return
         self.begin_step()
         core = self._core
         if loss is not None:
@@ -367,13 +557,18 @@ class Run:
         if not self._armed:
             self.begin_backward()
         self._armed = False
-        core.average(self._loss.reshape([]))
+        try:
+            core.average(self._loss.reshape([]))
+        except _core.PeerError as error:
+            return self._leave_step(error)
         if self._scaler is not None and self._unscales:
             self._scaler.unscale_(self.optimizer)
         core.clip()
 
     def update(self) -> None:
         """The optimizer's step."""
+        if self._left:
+            return
         if self.optimizer is None:
             self._core.update()
         elif self._scaler is None:
@@ -384,6 +579,8 @@ class Run:
 
     def exchange(self) -> None:
         """Ends the step: what another node has sent is merged, and what is due is sent."""
+        if self._left:
+            return
         core = self._core
         if self.optimizer is not None and self._step_done:
             core.update()
@@ -394,19 +591,25 @@ class Run:
         core.end_step()
         if self._needs_closure and core.exchanged:
             self._state.forget()
-        if core.after_step():
-            self._bar.step()
-        if core.epoch_is_done:
-            core.end_epoch()
-            if self._scaler is not None:
-                self._agree_on_scale()
+        try:
+            if core.after_step():
+                self._bar.step()
+            if core.epoch_is_done and not self._broken_off:
+                self._agree_at_end()
+        except _core.PeerError as error:
+            self._note_loss(error)
+
+    def _agree_at_end(self) -> None:
+        self._core.end_epoch()
+        if self._scaler is not None:
+            self._agree_on_scale()
 
     def _agree_on_scale(self) -> None:
         state = self._scaler.state_dict()
         if not state:
             return
         own = torch.tensor([state["scale"], state["_growth_tracker"]], dtype=torch.float64)
-        scale, good = self.world.all_reduce(own, "min").tolist()
+        scale, good = self._core.reduce(own, "min").tolist()
         state.update(scale=scale, _growth_tracker=int(good))
         self._scaler.load_state_dict(state)
 
@@ -415,8 +618,13 @@ class Run:
         The size of the first batch tells how many examples a step has."""
         if batch is not None:
             self._count(batch)
-        if self._in_step:
+        if self._in_step or self._left:
             return
+        if self._survives and not self._in_batches:
+            raise _core.ConfigError(
+                "a run that goes on when nodes are lost gives its batches itself, since those of a "
+                "step that is broken off come again: take them from run.batches(loader)"
+            )
         self._in_step = True
         core = self._core
         core.begin_step()
@@ -424,6 +632,7 @@ class Run:
             return
         if self._own_rate:
             rate = float(self.optimizer.param_groups[0]["lr"])
+            self._rate_before = self._rate
             rising = rate if self._rate is None else max(0.0, 2 * rate - self._rate)
             core.set_rate(rate, rising)
             self._rate = rate
@@ -444,21 +653,37 @@ class Run:
         answer: list[Any] = []
 
         def call() -> tuple[float, float]:
-            training = self.model.training
-            self.model.eval()
-            try:
-                with torch.no_grad():
-                    answer.append(score())
-            finally:
-                self.model.train(training)
-            return mean_over_ranks(self.world, answer[0])
+            with self._evaluating():
+                answer.append(score())
+            return mean_over_ranks(self._core, self.world.size, answer[-1])
 
-        if self.epoch_is_done:
-            core.evaluate(call)
-        else:
-            self.average_buffers()
-            call()
-        return answer[0]
+        if self._broken_off:
+            self._go_on()
+        together = not self._survives or self.summary is None
+        while self.epoch_is_done and not self._elsewhere and together:
+            self._score = score
+            try:
+                core.evaluate(call)
+                return answer[-1]
+            except _core.PeerError as error:
+                self._note_loss(error)
+            self._go_on()
+        if self._survives:  # not all are at the same step
+            with self._evaluating():
+                return score()
+        self.average_buffers()
+        call()
+        return answer[-1]
+
+    @contextlib.contextmanager
+    def _evaluating(self) -> Iterator[None]:
+        training = self.model.training
+        self.model.eval()
+        try:
+            with torch.no_grad():
+                yield
+        finally:
+            self.model.train(training)
 
     def average_buffers(self) -> None:
         """Buffers, such as BatchNorm's statistics, become their mean over the ranks, between two
@@ -478,7 +703,12 @@ class Run:
         """Writes a checkpoint now, between two steps. All ranks call it."""
         if self._in_step:
             raise _core.ConfigError("checkpoint() is called between two steps")
-        self._core.checkpoint()
+        if self._broken_off:
+            return
+        try:
+            self._core.checkpoint()
+        except _core.PeerError as error:  # one that a lost node has part in is none
+            self._note_loss(error)
 
     def state_dict(self) -> dict[str, Any]:
         """All that this rank needs to go on from here, between two steps: parameters, optimizer,
@@ -532,7 +762,7 @@ class Run:
         return self._state.tensors()
 
     def _load_optimizer_state(self, kept: dict[str, torch.Tensor]) -> None:
-        self._state.load(kept)
+        self._load(self._state.load, kept)
 
     def _set_optimizer_steps(self, steps: int) -> None:
         self._state.set_steps(steps)
@@ -541,7 +771,12 @@ class Run:
         return self._keeping.tensors()
 
     def _load_state_of_loop(self, kept: dict[str, torch.Tensor]) -> None:
-        self._keeping.load(kept)
+        self._load(self._keeping.load, kept)
+
+    def _load(self, load: Callable, kept: dict[str, torch.Tensor]) -> None:
+        load(kept)
+        if self._survives:
+            self._given.append((load, kept))
 
 
 def resume(
@@ -607,7 +842,7 @@ def first_tensor(batch: Any) -> torch.Tensor | None:
     return None
 
 
-def mean_over_ranks(world: World, answer: Any) -> tuple[float, float]:
+def mean_over_ranks(core: _core.LoopRun, ranks: int, answer: Any) -> tuple[float, float]:
     """Loss and accuracy, of the ranks that have one; NaN where none has."""
     found = answer if isinstance(answer, dict) else {"accuracy": answer}
     weighed = "examples" in found
@@ -619,8 +854,8 @@ def mean_over_ranks(world: World, answer: Any) -> tuple[float, float]:
         value = found.get(key)
         counts = value is not None and weight > 0
         own += [float(value) * weight, weight] if counts else [0.0, 0.0]
-    told, *sums = world.all_reduce(torch.tensor(own, dtype=torch.float64), "sum").tolist()
-    if told not in (0, world.size):
+    told, *sums = core.reduce(torch.tensor(own, dtype=torch.float64), "sum").tolist()
+    if told not in (0, ranks):
         raise _core.ConfigError('some ranks give "examples" with their score, and some do not')
     loss, accuracy = (
         total / weights if weights > 0 else _NEVER

@@ -21,38 +21,42 @@ class Sampler(torch.utils.data.Sampler[int]):
     batch. What does not fill a batch of every rank is left out, other examples in each epoch; with
     wrap=True the epoch is filled up from its beginning instead.
 
-    A Run sets the epoch, and goes on in the middle of one.
+    A Run sets the epoch, and goes on in the middle of one. Where nodes come and go it also sets how
+    many seats the examples are dealt to: those of an epoch stay as they are, whoever is lost, and
+    who joins takes an empty one.
     """
 
     def __init__(self, data: Sized | int, *, batch_size: int, seed: int = 1, wrap: bool = False):
-        world = init()
         self._examples = data if isinstance(data, int) else len(data)
         self._batch_size = batch_size
         self._seed = seed
         self._wrap = wrap
-        self._rank = world.rank
-        self._ranks = world.size
         self._epoch = 0
         self._first = 0
-        self._length = len(self._order())
+        self._lengths: dict[int, int] = {}  # by the number of seats
+        len(self)  # or it is refused
 
     def set_epoch(self, epoch: int, first_batch: int = 0) -> None:
         self._epoch = epoch
         self._first = first_batch * self._batch_size
 
     def _order(self) -> list[int]:
+        seat, seats = init()._seat
         return _core.shard(
             examples=self._examples,
-            ranks=self._ranks,
+            ranks=seats,
             batch_size=self._batch_size,
             wrap=self._wrap,
             seed=self._seed,
             epoch=self._epoch,
-            rank=self._rank,
+            rank=seat,
         )
 
     def __iter__(self) -> Iterator[int]:
         return iter(self._order()[self._first :])
 
     def __len__(self) -> int:
-        return self._length
+        seats = init()._seat[1]
+        if seats not in self._lengths:
+            self._lengths[seats] = len(self._order())
+        return self._lengths[seats]

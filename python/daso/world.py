@@ -19,17 +19,30 @@ class World:
     local_rank            this rank among those of its machine
     host                  the name of that machine
     device                where this rank computes, a torch.device
+
+    Where nodes may be lost (`daso run --on-failure continue`) all but the device is that of the
+    present view, and what ranks do together raises PeerError when a node is lost; it works again
+    after the next batch. A process that was started again stands where it was started, and is alone
+    with what ranks do together, until its Run has been made.
     """
 
     def __init__(self, joined: _core.World):
         self._joined = joined
         self.device = torch.device(joined.device_name)
-        self.rank: int = joined.rank
-        self.size: int = joined.size
-        self.node: int = joined.node
-        self.nodes: int = joined.nodes
-        self.local_rank: int = joined.local_rank
-        self.host: str = joined.host
+        self._dealt: tuple[int, int] | None = None  # by a Run
+        self._has_run = False
+
+    rank: int = property(lambda self: self._joined.rank)
+    size: int = property(lambda self: self._joined.size)
+    node: int = property(lambda self: self._joined.node)
+    nodes: int = property(lambda self: self._joined.nodes)
+    local_rank: int = property(lambda self: self._joined.local_rank)
+    host: str = property(lambda self: self._joined.host)
+
+    @property
+    def _seat(self) -> tuple[int, int]:
+        """Whose place this rank has in the deal of the examples, and of how many."""
+        return self._dealt or (self.rank, self.size)
 
     def barrier(self) -> None:
         """Returns when all ranks have come here."""
@@ -73,7 +86,7 @@ def _end_of_program() -> None:
 
 def init(
     *,
-    backend: str = "tcp",
+    backend: str | None = None,
     device: str = "auto",
     interface: str = "",
     limit: float = 60.0,
@@ -85,7 +98,8 @@ def init(
     The launcher's variables tell who they are: `daso run`, torchrun, mpirun, srun, or RANK,
     WORLD_SIZE, MASTER_ADDR and MASTER_PORT set by hand. Without any this is a world of one.
 
-    backend     tcp, gloo or mpi, for what travels between machines
+    backend     tcp, gloo or mpi, for what travels between machines; None: what `daso run --backend`
+                says, or else tcp
     device      auto, cpu, cuda or cuda:N; with auto and cuda the GPUs of a machine are dealt to
                 its ranks
     interface   the network device to talk through
@@ -99,5 +113,8 @@ def init(
     if not _worlds:
         atexit.unregister(_end_of_program)  # of an attempt that failed
         atexit.register(_end_of_program)
-        _worlds.append(World(_core.join(backend, interface, limit, join_limit, device, ports)))
+        try:
+            _worlds.append(World(_core.join(backend, interface, limit, join_limit, device, ports)))
+        except _core.NodeLeft:
+            raise SystemExit(_core.stopped_exit) from None
     return _worlds[0]

@@ -54,6 +54,10 @@ class Flags {
 inline constexpr Shape kSmallCluster{.nodes = 2, .ranks_per_node = 2};
 inline constexpr Shape kOneRank{.nodes = 1, .ranks_per_node = 1};
 
+// After a signal, for ranks that train: two steps or ten seconds, until all ranks stop at the same
+// one, and a checkpoint; or an exchange, for a node that leaves. A second signal kills.
+inline constexpr Seconds kTimeToSave{600};
+
 // Both fill `flags` while the app parses. The second kind concerns only a world that daso itself
 // joins; a program that is merely started has its own.
 void add_launch_flags(CLI::App& app, LaunchFlags& flags, Shape shape);

@@ -24,10 +24,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Two steps or ten seconds, until all ranks stop at the same one, and a checkpoint. A second signal
-// kills.
-constexpr Seconds kTimeToSave{600};
-
 struct TrainCommand {
   LaunchFlags launch{.time_to_save = kTimeToSave};
   SurvivalFlags survival;

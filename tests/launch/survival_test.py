@@ -129,6 +129,13 @@ class Survival(SurvivingRun):
         self.assertEqual(PEER_LOST, run.wait(LIMIT), self.text())
         self.assertRegex(self.text(), r"node1 \(127.0.0.1:\d+: Connection refused\)")
 
+    def test_a_program_that_joins_one_world_is_told_so(self):
+        done = subprocess.run([DASO, "run", "--nodes", "2", "--backend", "tcp", "--on-failure",
+                               "continue", "--", DASO, "bench", "comm", "--backend", "tcp"],
+                              capture_output=True, text=True, timeout=LIMIT)
+        self.assertEqual(REFUSED, done.returncode, done.stderr)
+        self.assertIn("it joins one world for good", done.stderr)
+
     def test_other_backends_are_refused(self):
         for backend in ("gloo", "mpi"):
             with self.subTest(backend):

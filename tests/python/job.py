@@ -37,7 +37,14 @@ def flags_of(words: list[str]) -> dict:
     return {key: True if value == "True" else value for key, value in flags.items()}
 
 
-def plain(out: str, resume: bool = False, stop_at: str = "", shuffle: bool = False, **flags) -> None:
+def plain(
+    out: str,
+    resume: bool = False,
+    stop_at: str = "",
+    kill_at: str = "",
+    shuffle: bool = False,
+    **flags,
+) -> None:
     """Trains with AdamW and dropout, and saves the model: what killed and resumed runs must end
     with."""
     examples = data()
@@ -58,6 +65,8 @@ def plain(out: str, resume: bool = False, stop_at: str = "", shuffle: bool = Fal
             run.step(F.cross_entropy(model(x), y))
             if stop_at and run._core.step == int(stop_at):
                 os.kill(os.getpid(), signal.SIGTERM)
+            if kill_at and run._core.step == int(kill_at):
+                os.kill(os.getpid(), signal.SIGKILL)
         run.evaluate(lambda: accuracy(model, examples))
         decay.step()
     run.save(os.path.join(out, "model.safetensors"))

@@ -202,6 +202,14 @@ class Package(unittest.TestCase):
             self.job("plain", "resume=True", *flags)
             self.assertEqual(self.model(self.out), self.model(whole))
 
+    def test_goes_on_from_the_end_of_an_epoch(self):
+        self.job("plain")
+        whole = self.model(self.out)
+        self.out = f"{self.folder.name}/killed"
+        self.job("plain", "checkpoint_every=1epochs", "kill_at=40", code=3)
+        self.job("plain", "checkpoint_every=1epochs", "resume=True")
+        self.assertEqual(self.model(self.out), whole)
+
     def test_refuses_what_does_not_fit(self):
         begin = "import daso, torch; model = torch.nn.Linear(2, 2); "
         cases = [

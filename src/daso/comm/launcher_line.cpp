@@ -22,6 +22,13 @@ constexpr int kBeatMilliseconds = 500;
 
 }  // namespace
 
+void throw_one_world() {
+  throw ConfigError(
+      "the launcher was told to go on when a node is lost, and this program cannot, since it joins "
+      "one world for good: tell it to stop; going on is for daso train, for programs that train by "
+      "daso::train_main(), and for daso.Run in Python");
+}
+
 std::shared_ptr<LauncherLine> LauncherLine::find(const Environment& environment) {
   const std::optional<std::string> number = daso::find(environment, kLineVariable);
   if (!number) return nullptr;

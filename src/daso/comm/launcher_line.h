@@ -19,6 +19,18 @@ namespace daso {
 
 // The variable by which a launcher that decides views tells a rank the descriptor of its line.
 inline constexpr const char* kLineVariable = "DASO_LAUNCHER_LINE";
+// And that the others are at work already: this rank joins them when it is ready.
+inline constexpr const char* kJoinsVariable = "DASO_JOINS";
+
+// By which `daso run --replay` tells ranks the run that they do again, and where they write; and by
+// which a rank that was lost in it tells itself the view that it was lost in.
+inline constexpr const char* kReplayVariable = "DASO_REPLAY";
+inline constexpr const char* kReplayOutVariable = "DASO_REPLAY_OUT";
+inline constexpr const char* kReplayAfterVariable = "DASO_REPLAY_AFTER";
+
+// For a program that joins one world for good, where a launcher was told that it goes on when nodes
+// are lost. Throws ConfigError.
+[[noreturn]] void throw_one_world();
 
 // There is no next view for this rank: its node has left the run on purpose, and the others go on.
 struct NodeLeft : Error {

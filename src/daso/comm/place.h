@@ -23,6 +23,10 @@ enum class Launcher {
 
 std::string name_of(Launcher launcher);
 
+// By which our launcher tells ranks the backend that its user wants, for programs that do not have
+// one from elsewhere.
+inline constexpr const char* kBackendVariable = "DASO_BACKEND";
+
 // How the ranks of a job find their store.
 enum class StoreAt {
   kLauncher,  // our launcher hosts it at `rendezvous`, for this job alone

@@ -11,6 +11,7 @@
 #include "daso/base/error.h"
 #include "daso/base/process_limits.h"
 #include "daso/base/standard_streams.h"
+#include "daso/comm/launcher_line.h"
 #include "daso/comm/message_of.h"
 #include "daso/comm/worlds.h"
 
@@ -72,19 +73,31 @@ int rank_main(const WorldOptions& options, const std::function<int(Worlds&)>& bo
 }
 
 int rank_main(const WorldOptions& options, const std::function<int(World&)>& body) {
-  return rank_main(options, std::function<int(Worlds&)>(
-                                [&body](Worlds& worlds) { return body(worlds.next()); }));
+  return rank_main(options, std::function<int(Worlds&)>([&body](Worlds& worlds) {
+                     if (worlds.survives()) throw_one_world();
+                     return body(worlds.next());
+                   }));
 }
 
-int rank_main(const std::function<int(World&)>& body) {
+namespace {
+
+template <typename Body>
+int rank_main_here(const Body& body) {
   WorldOptions options;
   try {
-    options.place = place_from(this_environment()).value_or(Place{});
+    const Environment environment = this_environment();
+    options.place = place_from(environment).value_or(Place{});
+    options.backend = find(environment, kBackendVariable).value_or(options.backend);
   } catch (const std::exception& error) {
     return report(error, options.place.rank, /*echo=*/false);
   }
   return rank_main(options, body);
 }
+
+}  // namespace
+
+int rank_main(const std::function<int(World&)>& body) { return rank_main_here(body); }
+int rank_main(const std::function<int(Worlds&)>& body) { return rank_main_here(body); }
 
 void set_up_process() {
   quiet_libtorch();

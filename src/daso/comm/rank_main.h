@@ -24,9 +24,10 @@ int rank_main(const WorldOptions& options, const std::function<int(World&)>& bod
 // The same for a body that goes on in the next world when one has broken (worlds.h). It joins the
 // first one by itself.
 int rank_main(const WorldOptions& options, const std::function<int(Worlds&)>& body);
-// The same with the options' defaults, in the world that the launcher's variables tell of (daso
-// run, torchrun, mpirun, srun); without any a world of one.
+// The same with the options' defaults and the launcher's backend, in the world that the launcher's
+// variables tell of (daso run, torchrun, mpirun, srun); without any a world of one.
 int rank_main(const std::function<int(World&)>& body);
+int rank_main(const std::function<int(Worlds&)>& body);
 
 // What rank_main() settles of LibTorch for the whole process; a user's own variables stand. For
 // programs that join a World by themselves, at the beginning of main. A host of another kind sets

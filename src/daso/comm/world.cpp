@@ -16,6 +16,7 @@
 #include "daso/base/error.h"
 #include "daso/comm/backend.h"
 #include "daso/comm/group.h"
+#include "daso/comm/launcher_line.h"
 #include "daso/comm/link/open_link.h"
 #include "daso/comm/link/polling.h"
 #include "daso/comm/open_store.h"
@@ -347,6 +348,7 @@ World World::join(const WorldOptions& options) {
     body->keep_home();
     return World(std::move(body));
   }
+  if (!options.view && find(this_environment(), kLineVariable)) throw_one_world();
   body->backend = open_backend(options.backend, place.size);
   try {
     body->store = open_store_in(options, *body->guard.alarm);

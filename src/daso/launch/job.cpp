@@ -97,12 +97,14 @@ void Job::run() {
   supervisor_.run();
 }
 
+RankEnd Job::as_meant(RankEnd end) const {
+  const bool failed = end.signal == 0 && end.code == kExitBug;
+  if (failed && error_lines_.peer_error(end.rank)) end.code = kExitPeer;
+  return end;
+}
+
 int Job::finish(std::vector<RankEnd> ends) {
-  for (RankEnd& end : ends) {
-    // An uncaught exception ends a Python program with code 1, whatever it is.
-    const bool failed = end.signal == 0 && end.code == kExitBug;
-    if (failed && error_lines_.peer_error(end.rank)) end.code = kExitPeer;
-  }
+  for (RankEnd& end : ends) end = as_meant(end);
   const JobEnd job = judge(ends, supervisor_.rule());
   explain(ends, job);
   int code = job.exit_code;

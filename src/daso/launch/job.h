@@ -54,6 +54,9 @@ class Job {
   std::string name_of(int rank) const;
   // Why a rank has ended, if it said so and that was not shown.
   std::optional<std::string> reason_of(int rank) const { return error_lines_.held_back(rank); }
+  // An uncaught exception ends a Python program with code 1, whatever it is: this one with that of
+  // a lost peer, if the program has said that it was one.
+  RankEnd as_meant(RankEnd end) const;
   // The last signal came from one who tells all launchers (hosts.h).
   bool all_are_told() const { return signals_.by_input() && signals_.input_open(); }
   // Another program's words on standard error.

@@ -58,6 +58,8 @@ struct LaunchOptions {
   int stopped_exit = kExitStopped;   // of a rank that was stopped and can go on
   bool keep_survivors = false;       // a lost rank does not end the others
   std::optional<Survival> survival;  // none: a lost rank ends the job
+  std::string replay;                // the run that the ranks are to do again; empty: none
+  std::string replay_out;            // where its files go
   std::vector<std::string> command;  // program and arguments
   // Instead of the limit, until it has found node 0's launcher.
   std::optional<Seconds> join_limit;

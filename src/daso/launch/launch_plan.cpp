@@ -6,6 +6,8 @@
 
 #include "daso/base/error.h"
 #include "daso/base/text.h"
+#include "daso/comm/launcher_line.h"
+#include "daso/comm/place.h"
 
 namespace daso {
 
@@ -112,12 +114,15 @@ Environment rank_environment(Environment inherited, const LaunchOptions& options
                              const RankSpot& spot, const JobAddress& job) {
   const std::vector<int>& per_node = options.ranks_per_node;
   Environment& environment = inherited;
-  environment.erase("DASO_RENDEZVOUS");  // of an outer job
+  for (const char* name : {"DASO_RENDEZVOUS", kLineVariable, kJoinsVariable}) {
+    environment.erase(name);  // of an outer job
+  }
   environment["RANK"] = std::to_string(spot.rank);
   environment["WORLD_SIZE"] = std::to_string(std::accumulate(per_node.begin(), per_node.end(), 0));
   environment["LOCAL_RANK"] = std::to_string(spot.local_rank);
   environment["LOCAL_WORLD_SIZE"] = std::to_string(per_node[static_cast<std::size_t>(spot.node)]);
   environment["GROUP_RANK"] = std::to_string(spot.node);
+  environment["GROUP_WORLD_SIZE"] = std::to_string(per_node.size());
   environment["MASTER_ADDR"] = job.store.host;
   environment["MASTER_PORT"] = std::to_string(job.store.port);
   environment["TORCHELASTIC_USE_AGENT_STORE"] = "True";
@@ -126,6 +131,13 @@ Environment rank_environment(Environment inherited, const LaunchOptions& options
   environment["DASO_LAUNCHER"] = "daso";
   environment.erase("DASO_PORTS");
   if (!options.ports.any()) environment["DASO_PORTS"] = options.ports.text();
+  environment[kBackendVariable] = options.backend;
+  environment.erase(kReplayVariable);
+  environment.erase(kReplayAfterVariable);
+  if (!options.replay.empty()) {
+    environment[kReplayVariable] = options.replay;
+    environment[kReplayOutVariable] = options.replay_out;
+  }
   environment.erase(kColumnsVariable);
   if (options.columns && spot.rank == 0) {
     environment[kColumnsVariable] = std::to_string(*options.columns);

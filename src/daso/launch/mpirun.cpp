@@ -7,6 +7,7 @@
 
 #include "daso/base/error.h"
 #include "daso/base/text.h"
+#include "daso/comm/place.h"
 
 namespace daso {
 namespace {
@@ -79,13 +80,15 @@ std::vector<std::string> mpirun_arguments(const std::vector<RankSpot>& spots,
 Environment mpirun_environment(Environment inherited, const JobAddress& job) {
   Environment& environment = inherited;
   // Rank and size are mpirun's to say; an outer launcher's would hide them.
-  for (const char* name : {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK",
-                           "MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_USE_AGENT_STORE"}) {
+  for (const char* name :
+       {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "GROUP_WORLD_SIZE",
+        "MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_USE_AGENT_STORE"}) {
     environment.erase(name);
   }
   environment["DASO_RENDEZVOUS"] = job.store.text();
   environment["DASO_JOB_TOKEN"] = job.token;
   environment["DASO_LAUNCHER"] = "daso";
+  environment[kBackendVariable] = "mpi";
   // Reading another process's memory is forbidden in many containers, and mpirun then complains.
   environment.emplace("OMPI_MCA_btl_vader_single_copy_mechanism", "none");
   add_thread_defaults(environment);

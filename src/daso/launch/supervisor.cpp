@@ -86,13 +86,13 @@ bool Supervisor::turn(Seconds at_most) {
     }
     told_to_end = on_signal(*signal) || told_to_end;
   }
-  look_at_processes();
   for (std::size_t i = 0; i < sinks_.size(); ++i) {
     if (polled[1 + i].revents != 0) sinks_[i]->write_some();
   }
   for (std::size_t i = 0; i < streams; ++i) {
     if (polled[first_stream + i].revents != 0) read_from(streams_[i]);
   }
+  look_at_processes();
   std::erase_if(streams_, [](const Stream& stream) { return !stream.descriptor.open(); });
   on_clock();
   return told_to_end;
@@ -122,6 +122,7 @@ void Supervisor::look_at_processes() {
     const std::optional<ProcessEnd>& end = process.child.look();
     if (!end) continue;
     process.ended = true;
+    if (options_.takes_end) read_what_is_there();  // how it ended may be among its last words
     const RankEnd how{process.rank, end->code, end->signal, process.asked};
     process.forgotten = options_.takes_end && options_.takes_end(how);
     if (!process.forgotten) on_end(how);
@@ -215,6 +216,17 @@ void Supervisor::tell(int signal, bool asked) {
     if (process.ended) continue;
     process.asked = process.asked || asked;
     process.child.send(signal);
+  }
+}
+
+void Supervisor::read_what_is_there() {
+  constexpr int kReads = 16;  // of as many bytes as a pipe holds: another may never stop printing
+  for (Stream& stream : streams_) {
+    for (int i = 0; i < kReads && stream.descriptor.open(); ++i) {
+      pollfd polled{stream.descriptor.get(), POLLIN, 0};
+      if (::poll(&polled, 1, 0) <= 0) break;
+      read_from(stream);
+    }
   }
 }
 

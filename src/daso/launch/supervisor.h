@@ -90,6 +90,7 @@ class Supervisor {
   void stand_still();
   void on_clock();
   void tell(int signal, bool asked);
+  void read_what_is_there();
   void read_from(Stream& stream);
 
   SupervisorOptions options_;

@@ -34,9 +34,10 @@ class SurvivingJob {
         inherited_(this_environment()),
         program_(find_program(options.command.front(), inherited_)),
         lives_(options.survival->restarts),
-        job_(options, {.takes_end = [this](const RankEnd& end) { return takes_end(end); },
-                       .on_turn = [this] { return on_turn(); },
-                       .takes_signal = [this](int signal) { return takes_signal(signal); }}),
+        job_(options,
+             {.takes_end = [this](const RankEnd& end) { return takes_end(job_.as_meant(end)); },
+              .on_turn = [this] { return on_turn(); },
+              .takes_signal = [this](int signal) { return takes_signal(signal); }}),
         views_({.ranks_per_node = options.ranks_per_node,
                 .own = own_nodes(),
                 .store = job_.address().store,
@@ -62,6 +63,14 @@ class SurvivingJob {
     if (too_few_) {
       const int code = job_.finish(job_.supervisor().ends());
       return code == options_.stopped_exit ? kExitPeer : code;
+    }
+    if (unaware_) {
+      job_.say(
+          "the program has not asked its launcher who else there is, so it cannot go on when a "
+          "node is lost: leave out --on-failure continue, which is for daso train, for programs "
+          "that train by daso::train_main(), and for daso.Run in Python");
+      job_.finish({});
+      return kExitConfig;
     }
     if (left_ && !finished_ && !finished_elsewhere_) {
       job_.say(fmt::format("node{} has left the run; --join takes it back while the others go on",
@@ -141,6 +150,11 @@ class SurvivingJob {
     return others;
   }
 
+  bool stands_by(int node) const {
+    const auto nodes = static_cast<int>(options_.ranks_per_node.size());
+    return node >= nodes - options_.survival->standby;
+  }
+
   std::vector<RankSpot> spots_of(int node) const {
     std::vector<RankSpot> spots = job_.spots();
     std::erase_if(spots, [&](const RankSpot& spot) { return spot.node != node; });
@@ -149,10 +163,14 @@ class SurvivingJob {
 
   void start(int node) {
     lives_.started(node);
+    const bool again = !started_.insert(node).second;
+    const bool joins = options_.survival->joins || again || stands_by(node);
     for (const RankSpot& spot : spots_of(node)) {
       const FileDescriptor line = views_.open_line(node, spot.local_rank);
       Environment environment = rank_environment(inherited_, options_, spot, job_.address());
       environment[kLineVariable] = std::to_string(line.get());
+      environment.erase(kJoinsVariable);
+      if (joins) environment[kJoinsVariable] = "1";
       ChildProcess rank({.path = program_,
                          .arguments = options_.command,
                          .environment = std::move(environment),
@@ -176,14 +194,24 @@ class SurvivingJob {
     ranks.erase(end.rank);
     if (saving_) return true;  // it has said itself what came of it
     const std::optional<int> passed_on = job_.supervisor().rule().passed_on;
+    if (unaware_) return true;
+    if (end.well() && !views_.has_been_asked()) {
+      end_unaware();
+      return true;
+    }
     if (end.well()) finish(node);
     // An error of the run's own would come again, and on all nodes. So the others are asked to end.
     const bool lost = end.signal != 0 || end.code == kExitPeer;
     const bool left = end.code == options_.stopped_exit;
+    if (!lost && !left && to_ask_ && !views_.has_been_asked()) {
+      end_unaware();
+      return true;
+    }
     failed_ = failed_ || (!lost && !left && !end.well());
     const bool as_told = end.asked || (passed_on && end.signal == *passed_on);
     if (!lost || as_told || failed_) return false;
     if (!over_ && !views_.has_entered(node)) name_missing();
+    if (!views_.has_been_asked() && !to_ask_) to_ask_ = Deadline(options_.limit);
     if (lost_.insert(node).second && !finished_ && !over_) {
       const std::optional<std::string> reason = job_.reason_of(end.rank);
       job_.say(fmt::format("{} {}{}; node{} is lost, the others go on", job_.name_of(end.rank),
@@ -236,6 +264,12 @@ class SurvivingJob {
     for (const int node : own_nodes()) kill(node);
   }
 
+  // Its others would wait for a rank that they cannot do without, or have ended by themselves.
+  void end_unaware() {
+    unaware_ = over_ = true;
+    for (const int node : own_nodes()) kill(node);
+  }
+
   // Who comes too late has nobody to learn from.
   void finish(int node) {
     finished_ = true;
@@ -247,6 +281,8 @@ class SurvivingJob {
 
   SupervisorOptions::Turn on_turn() {
     leave_or_stop();
+    if (to_ask_ && views_.has_been_asked()) to_ask_.reset();
+    if (to_ask_ && to_ask_->passed() && !over_) end_unaware();
     const bool told_to_end = job_.supervisor().rule().passed_on.has_value();
     for (const std::string& notice : views_.take_notices()) job_.say(notice);
     save_if_cut_off();
@@ -312,6 +348,7 @@ class SurvivingJob {
   const Clock::time_point start_ = Clock::now();
   NodeLives lives_;
   std::map<int, std::set<int>> running_;   // ranks, by node
+  std::set<int> started_;                  // nodes
   std::set<int> lost_;                     // nodes of which some ranks still run
   std::optional<Clock::time_point> told_;  // to leave, and it is not known yet whether all are
   bool left_ = false;                      // its node leaves, or has
@@ -320,6 +357,8 @@ class SurvivingJob {
   bool over_ = false;                      // there is nobody who could
   bool too_few_ = false;                   // nodes are left, and those stop
   std::optional<Deadline> saving_;         // what the node has, since the others are out of reach
+  bool unaware_ = false;                   // the program knows nothing of views
+  std::optional<Deadline> to_ask_;  // for a view, after a loss: so long it may not know of any
   std::atomic<bool> finished_elsewhere_ = false;
   std::optional<Deadline> late_;  // then what has not finished is ended
   Job job_;

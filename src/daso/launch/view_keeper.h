@@ -87,6 +87,8 @@ class ViewKeeper {
   std::vector<Unfit> take_unfit();
   // A rank of it has been told a view, since the node was started last.
   bool has_entered(int node) const;
+  // Any of our ranks has ever asked for a view; else it may be that the program knows of none.
+  bool has_been_asked() const { return has_been_asked_; }
   // None of our nodes is in a view any more: what the run has learned is gone.
   bool nobody_left() const { return nobody_left_; }
   // Our node has lost the majority of the others. Its ranks are told, and save what they have.
@@ -173,6 +175,7 @@ class ViewKeeper {
   std::atomic<bool> cut_off_ = false;
   std::atomic<int> members_ = INT_MAX;
   bool claiming_ = false;  // the tie-break is being asked
+  std::atomic<bool> has_been_asked_ = false;
   FileDescriptor wake_;
   mutable std::mutex mutex_;  // guards the next
   std::vector<std::function<void()>> tasks_;

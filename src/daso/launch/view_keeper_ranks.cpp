@@ -55,6 +55,7 @@ void ViewKeeper::hear(int number, Node& node, RankLine& line, std::string text) 
     question.about = std::stoll(text);
   }
   if (word == "next") {
+    has_been_asked_ = true;
     line.wants_view = question;
     const auto asks = [](const auto& one) { return one.second.wants_view.has_value(); };
     if (node.waits &&

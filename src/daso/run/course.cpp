@@ -4,6 +4,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <limits>
 #include <tuple>
@@ -27,12 +28,6 @@ constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 
 // Of two models the better one has more.
 double merit_of(const Score& score) { return has_accuracy(score) ? score.accuracy : -score.loss; }
-
-// Of the shares that an epoch was dealt in, those that nobody has: joiners take them first.
-std::int64_t unseen_per_step(const Run& run, const World& world) {
-  const std::int64_t empty = std::max(0, run.deal().ranks() - world.size());
-  return empty * run.settings().batch_size * run.settings().accumulate;
-}
 
 }  // namespace
 
@@ -126,7 +121,7 @@ void Course::end_step() {
   device_span_.reset();
   record_.end_step();
   run_.tally().loss.add(loss_);
-  run_.tally().unseen_examples += unseen_per_step(run_, world_);
+  run_.tally().unseen_examples += unseen_per_step();
   run_.move_to({.epoch = info_.epoch, .batch = info_.batch + 1, .step = info_.step + 1});
   view_over_ = view_over_ || strategy_->view_ended();
   // Where nothing passes between nodes nothing fails when the view ends, which a joiner waits for.
@@ -137,6 +132,18 @@ void Course::end_step() {
   before_.clear();
   const std::optional<Phase> phase = strategy_->status().phase;
   equal_ = !phase || is_blocking(*phase);
+}
+
+// Of the shares that an epoch was dealt in, those that nobody has: joiners take them first.
+std::int64_t Course::unseen_per_step() const {
+  const Settings& settings = run_.settings();
+  const std::int64_t empty = std::max(0, run_.deal().ranks() - world_.size());
+  return empty * samples_of_rank_.value_or(std::int64_t{settings.batch_size} * settings.accumulate);
+}
+
+void Course::count_samples(double per_step) {
+  samples_of_rank_ = std::llround(per_step / world_.size());
+  record_.count_samples(per_step);
 }
 
 // Rank 0 tells of what becomes of exchanges, where that depends on who is there.

@@ -96,7 +96,7 @@ class Course {
   void set_rate(double rate, std::optional<double> next_rate);
   void begin_backward();
   // Where the batches are not ours: how many examples a step of all ranks has, for the speed.
-  void count_samples(double per_step) { record_.count_samples(per_step); }
+  void count_samples(double per_step);
   // The rest of the averaging; with the mean loss of this rank's batch, in fp64, which is not read.
   // Throws Error where it, or one of the steps before, is not finite.
   void average(const at::Tensor& loss);
@@ -145,6 +145,7 @@ class Course {
   void agree_on_scale();
   void keep_if_best();
   void note(const StrategyEvents& events);
+  std::int64_t unseen_per_step() const;
   Progress progress();
 
   // Stopping.
@@ -178,6 +179,7 @@ class Course {
   bool stopping_ = false;
   bool view_over_ = false;
   StrategyEvents untold_;
+  std::optional<std::int64_t> samples_of_rank_;  // in a step, where the batches are not ours
   bool exchanged_ = false;
   bool equal_ = true;          // all nodes were, after the last step
   // Buffers, and what they were before the step that was begun and is not done; in a world for a

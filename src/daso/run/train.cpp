@@ -24,30 +24,6 @@ namespace daso {
 
 namespace {
 
-// A replay leaves its view where the run did, and all nodes at the same time: what one of them has
-// begun others may need.
-void end_by_script(World& world, const Run& run) {
-  const ViewEnd& end = *world.view()->end;
-  const RunPlace& place = run.place();
-  // Examples may be dealt anew within a view.
-  const bool between = place.batch == 0 && !has_come_to(place, end);
-  if (between) return;
-  if (!has_come_to(place, end)) {
-    throw Error(fmt::format(
-        "the replay left view {} at batch {} of epoch {}, and the run at batch {} of epoch {}",
-        world.view()->number, place.batch, place.epoch + 1, end.batch, end.epoch + 1));
-  }
-  world.everyone().barrier().wait(world.limit());
-}
-
-void compare_replay(const std::filesystem::path& run, const std::filesystem::path& out) {
-  const std::string difference = daso::difference(run, out);
-  if (!difference.empty()) {
-    throw Error(fmt::format("the replay of {} ended otherwise: {}", run.string(), difference));
-  }
-  fmt::print("the same bytes as {}\n", run.string());
-}
-
 // Trains in one world, to the run's end or to the world's (none).
 std::optional<int> train_in(World& world, Run& run, const TrainOptions& options,
                             Interrupt& interrupt) {

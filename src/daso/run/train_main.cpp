@@ -9,6 +9,8 @@
 #include "daso/base/error.h"
 #include "daso/base/text.h"
 #include "daso/comm/place.h"
+#include "daso/comm/rank_main.h"
+#include "daso/comm/worlds.h"
 #include "daso/run/interrupt.h"
 #include "daso/run/rank_device.h"
 #include "daso/run/settings_table.h"
@@ -92,12 +94,16 @@ int train_main(int argc, const char* const* argv, const Settings& settings,
   if (asked.precision == Precision::kBf16) cap_instruction_sets();
   Interrupt interrupt(rank_interrupt(asked.stopped_exit));
   options.interrupt = &interrupt;
-  return rank_main([&](World& world) {
-    const DeviceFound found = rank_device(world, asked.device);
-    options.note = found.note;
-    at::manual_seed(asked.seed);
-    Run run(asked, make_task(asked), found.device);
-    return train(world, run, options);
+  return rank_main([&](Worlds& worlds) {
+    require(
+        !worlds.survives() || !asked.out.empty(),
+        "--on-failure continue needs --out here: ranks that come later have to find the folder");
+    return train(worlds, options, [&](World& world) {
+      const DeviceFound found = rank_device(world, asked.device);
+      options.note = found.note;
+      at::manual_seed(asked.seed);
+      return std::make_unique<Run>(asked, make_task(asked), found.device);
+    });
   });
 }
 

@@ -9,7 +9,11 @@
 #include <utility>
 
 #include "daso/base/error.h"
+#include "daso/comm/operation.h"
+#include "daso/comm/world.h"
 #include "daso/run/checkpoint.h"
+#include "daso/run/run.h"
+#include "daso/run/views/takeover.h"
 
 namespace daso {
 namespace {
@@ -141,6 +145,32 @@ Start Replay::start(std::int64_t exchange) {
 
 bool Replay::committed(std::int64_t exchange, Seconds /*limit*/) {
   return !abandoned_.contains(exchange);
+}
+
+void Replay::skip(std::int64_t view) {
+  for (std::size_t i = 0; i < views_.size() && views_[i].number <= view; ++i) current_ = i;
+}
+
+void end_by_script(World& world, const Run& run) {
+  const ViewEnd& end = *world.view()->end;
+  const RunPlace& place = run.place();
+  // Examples may be dealt anew within a view.
+  const bool between = place.batch == 0 && !has_come_to(place, end);
+  if (between) return;
+  if (!has_come_to(place, end)) {
+    throw Error(fmt::format(
+        "the replay left view {} at batch {} of epoch {}, and the run at batch {} of epoch {}",
+        world.view()->number, place.batch, place.epoch + 1, end.batch, end.epoch + 1));
+  }
+  world.everyone().barrier().wait(world.limit());
+}
+
+void compare_replay(const fs::path& run, const fs::path& out) {
+  const std::string difference = daso::difference(run, out);
+  if (!difference.empty()) {
+    throw Error(fmt::format("the replay of {} ended otherwise: {}", run.string(), difference));
+  }
+  fmt::print("the same bytes as {}\n", run.string());
 }
 
 fs::path beginning_of(const fs::path& run) {

@@ -12,6 +12,9 @@
 
 namespace daso {
 
+class Run;    // in run.h
+class World;  // in world.h
+
 // The views of a run that is over, told once more to a rank of another job, without launchers that
 // decide anything and without a fault: each node enters the same views with the same members,
 // leaves each of them where it did then, and the same exchanges count (survival.md 8). What comes
@@ -24,6 +27,9 @@ class Replay final : public ViewSource {
   // `run` is the folder of the run; the ranks of the replay meet at `store`. Throws ConfigError for
   // a run that cannot be replayed.
   Replay(const std::filesystem::path& run, int rank, Address store);
+
+  // The views up to this one are over for this process, which was started anew for the next.
+  void skip(std::int64_t view);
 
   NextView next_view(Seconds limit) override;
   bool over() const override { return !next(); }
@@ -56,6 +62,13 @@ class Replay final : public ViewSource {
 // The checkpoint that the last job of a run went on from, which its replay begins with; empty: it
 // began at the first step. Throws ConfigError where it is not there any more.
 std::filesystem::path beginning_of(const std::filesystem::path& run);
+
+// A replay leaves its view where the run did, and all nodes at the same time: what one of them has
+// begun others may need. All ranks call it together; in the middle of a view it does nothing.
+void end_by_script(World& world, const Run& run);
+
+// Throws Error unless the replay of `run` in `out` has ended with the same bytes, and says so.
+void compare_replay(const std::filesystem::path& run, const std::filesystem::path& out);
 
 // In what the newest checkpoints of two runs differ, for people; empty: in nothing.
 std::string difference(const std::filesystem::path& run, const std::filesystem::path& other);
