@@ -61,9 +61,10 @@ class Hosts(unittest.TestCase):
         self.run_folder = self.folder / "it's a run"  # for shells to stumble over
         self.addCleanup(kill_run, self.run_folder)
 
-    def start(self, *flags: str, hosts: str = "localhost,localhost", epochs: int = 2):
+    def start(self, *flags: str, hosts: str = "localhost,localhost", epochs: int = 2,
+              on_failure: str = "stop"):
         words = [DASO, "train", "--hosts", hosts, "--ssh", str(self.ssh), *JOB, "--epochs",
-                 str(epochs), "--out", str(self.run_folder), *flags]
+                 str(epochs), "--out", str(self.run_folder), "--on-failure", on_failure, *flags]
         return subprocess.Popen(words, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                 stdin=subprocess.DEVNULL)
 
@@ -73,9 +74,9 @@ class Hosts(unittest.TestCase):
         await_that(lambda: not processes_of(self.run_folder), "no process is left")
         return printed, errors
 
-    def started(self) -> subprocess.Popen:
+    def started(self, on_failure: str = "stop") -> subprocess.Popen:
         """A long training that has saved something."""
-        job = self.start(epochs=100000)
+        job = self.start(epochs=100000, on_failure=on_failure)
         await_that(lambda: self.checkpoints() or job.poll() is not None, "a checkpoint")
         self.assertIsNone(job.poll())
         return job
@@ -146,6 +147,16 @@ class Hosts(unittest.TestCase):
         self.assertEqual(len(ranks), 1)
         os.kill(ranks[0], signal.SIGKILL)
         self.end_of(job, 3)
+
+    def test_a_killed_rank_comes_back_where_the_run_goes_on(self):
+        job = self.started(on_failure="continue")
+        ranks = [pid for pid in processes_of(self.run_folder)
+                 if b"\0RANK=1\0" in pathlib.Path(f"/proc/{pid}/environ").read_bytes()]
+        os.kill(ranks[0], signal.SIGKILL)
+        views = self.run_folder / "membership.jsonl"
+        await_that(lambda: '"joined":[1]' in views.read_text().replace(" ", ""), "its return")
+        job.send_signal(signal.SIGTERM)
+        self.end_of(job, STOPPED)
 
     def test_refuses_what_does_not_fit(self):
         for flags, reason in (
