@@ -10,6 +10,8 @@
 #include <string>
 
 #include "daso/base/error.h"
+#include "daso/comm/alarm.h"
+#include "daso/comm/operation.h"
 #include "daso/comm/store.h"
 #include "daso/comm/worlds.h"
 
@@ -166,6 +168,19 @@ class Listed final : public ViewSource {
   const std::vector<NextView> views_;
   std::size_t next_ = 0;
 };
+
+// Its node's other ranks may wait for nodes that wait for this one, until a limit.
+TEST(Worlds, TellTheLauncherOfAnAlarmAtOnce) {
+  const auto source = std::make_shared<Listed>(
+      std::vector<NextView>{{.number = 1, .nodes = {{.id = 0, .ranks = 1, .first_rank = 0}}}});
+  WorldOptions options;
+  options.backend = "tcp";
+  options.place.rank = 0;
+  Worlds worlds(options);
+  worlds.follow(source);
+  worlds.next().guard().alarm->raise({.text = "the store says what no rank has written"});
+  EXPECT_EQ(std::vector<std::string>{"the store says what no rank has written"}, source->troubles);
+}
 
 // Nothing checks what a store says on its way.
 TEST(Worlds, TakeAMeetingThatGoesWrongInALaterViewForTrouble) {

@@ -339,6 +339,13 @@ World World::join(const WorldOptions& options) {
     options.view->decisions->when_ended([alarm = body->guard.alarm] {
       alarm->raise({.text = "the launchers have ended this view"});
     });
+    // At once: what the node's ranks do together may not end before the others of them hear of it.
+    if (!options.view->replayed) {
+      const std::weak_ptr<Decisions> launcher = options.view->decisions;
+      body->guard.alarm->on_raise([launcher](const Failure& failure) {
+        if (const auto there = launcher.lock()) there->trouble(failure.text);
+      });
+    }
   }
   if (place.size == 1) {
     if (!options.interface.empty()) address_of_device(options.interface);  // or it is refused
