@@ -25,17 +25,19 @@ class Batches:
         self._drawn: Any = None  # the loader's iterator
         self._next = 0  # the batch that it gives next
         self._seat: Any = None  # in the deal of the examples
-        self._held: dict[int, tuple[Any, Any]] = {}  # of the present step, with random numbers
+        self._held: dict[int, tuple] = {}  # of the present step, with random numbers
 
     def take(self, number: int, first: int, seat: Any) -> Any:
         """The batch of this number, where that of `first` is its step's first. Raises StopIteration
         where the loader has no more."""
         if self._seat != seat:
+            if number in self._held:  # another one now, for a step that is done again
+                self._keeping.go_on_with(self._held[number][1])
             self._held.clear()
             self._drawn = None
             self._seat = seat
         if number in self._held:
-            batch, numbers = self._held[number]
+            batch, _, numbers = self._held[number]
             self._keeping.go_on()
             set_random_state(numbers)
             return batch
@@ -45,9 +47,10 @@ class Batches:
         self._held = {key: value for key, value in self._held.items() if key >= first}
         for _ in range(number - self._next):  # which others have done
             next(self._drawn)
+        before = random_state() if self._again else None
         batch = next(self._drawn)
         self._keeping.go_on()
         self._next = number + 1
         if self._again:
-            self._held[number] = (batch, random_state())
+            self._held[number] = (batch, before, random_state())
         return batch

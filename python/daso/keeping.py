@@ -47,6 +47,10 @@ class Keeping:
             set_random_state(loaded)
         return batches
 
+    def go_on_with(self, numbers: dict[str, torch.Tensor]) -> None:
+        """The batches that are drawn next are of one that begins with these random numbers."""
+        self._loaded = numbers
+
     def go_on(self) -> None:
         """The batches that were begun are gone on with: no others are drawn again."""
         self._loaded = None

@@ -108,6 +108,13 @@ class Survival(unittest.TestCase):
         self.assert_came_back(1, 3)
         self.assert_replayed(*flags)
 
+    def test_who_has_no_seat_of_its_own_takes_one_that_gets_free(self):
+        """A node comes back into an epoch that is dealt to two, and then one of these is lost: in a
+        step that is done again, with other examples."""
+        flags = ["kill=0@30,2@90", "strategy=sync"]
+        self.assertIn("equal", self.launch("train", *flags))
+        self.assert_replayed(*flags)
+
     def test_loader_workers_do_not_hold_a_dead_rank(self):
         self.launch("train", "kill=1@37", "loader=workers", "epochs=8")
         self.assert_came_back(1, 3)
