@@ -33,9 +33,9 @@ TEST(Launch, NumbersRanksNodeByNode) {
       "echo $RANK $WORLD_SIZE $LOCAL_RANK $LOCAL_WORLD_SIZE $GROUP_RANK $GROUP_WORLD_SIZE "
       "$DASO_NODE $DASO_LAUNCHER $DASO_BACKEND $TORCHELASTIC_USE_AGENT_STORE $MASTER_ADDR"));
   EXPECT_EQ(job.wait(), 0);
-  EXPECT_EQ(job.output(), "0 3 0 2 0 2 node0 daso gloo True 127.0.0.1\n");
-  EXPECT_EQ(occurrences(job.error(), "[0.1] 1 3 1 2 0 2 node0 daso gloo True 127.0.0.1\n"), 1U);
-  EXPECT_EQ(occurrences(job.error(), "[1.0] 2 3 0 1 1 2 node1 daso gloo True 127.0.0.1\n"), 1U);
+  EXPECT_EQ(job.output(), "0 3 0 2 0 2 node0 daso tcp True 127.0.0.1\n");
+  EXPECT_EQ(occurrences(job.error(), "[0.1] 1 3 1 2 0 2 node0 daso tcp True 127.0.0.1\n"), 1U);
+  EXPECT_EQ(occurrences(job.error(), "[1.0] 2 3 0 1 1 2 node1 daso tcp True 127.0.0.1\n"), 1U);
   EXPECT_EQ(lines_of(job.error()).size(), 2U);
 }
 
