@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+import torch
+
 from daso.keeping import Keeping, random_state, set_random_state
 
 
@@ -54,3 +56,27 @@ class Batches:
         if self._again:
             self._held[number] = (batch, before, random_state())
         return batch
+
+
+def moved(batch: Any, device: torch.device) -> Any:
+    if device.type == "cpu":
+        return batch
+    if isinstance(batch, torch.Tensor):
+        return batch.to(device, non_blocking=True)
+    if isinstance(batch, dict):
+        return type(batch)({key: moved(value, device) for key, value in batch.items()})
+    if isinstance(batch, (list, tuple)) and not hasattr(batch, "_fields"):
+        return type(batch)(moved(value, device) for value in batch)
+    return batch
+
+
+def first_tensor(batch: Any) -> torch.Tensor | None:
+    if isinstance(batch, torch.Tensor):
+        return batch
+    values = batch.values() if isinstance(batch, dict) else batch
+    if isinstance(values, (list, tuple)) or isinstance(batch, dict):
+        for value in values:
+            found = first_tensor(value)
+            if found is not None:
+                return found
+    return None
