@@ -51,14 +51,15 @@ class SurvivingRun(unittest.TestCase):
         self.said = self.folder / "said"
 
     def start(self, *flags: str, epochs: int = EPOCHS, backend: str = "tcp",
-              nodes: int = 2, batch: int = 16) -> subprocess.Popen:
+              nodes: int = 2, ranks: int = 1, batch: int = 16,
+              environment: dict[str, str] | None = None) -> subprocess.Popen:
         with self.said.open("ab") as said:
             run = subprocess.Popen(
                 [DASO, "train", "--data", f"idx:{ROOT / 'tests' / 'digits'}", "--model", "mlp",
                  "--batch-size", str(batch), "--epochs", str(epochs), "--nodes", str(nodes),
-                 "--ranks-per-node", "1", "--backend", backend, "--on-failure", "continue",
+                 "--ranks-per-node", str(ranks), "--backend", backend, "--on-failure", "continue",
                  "--timeout", "20", "--out", str(self.out), *flags],
-                stdout=said, stderr=subprocess.STDOUT)
+                stdout=said, stderr=subprocess.STDOUT, env={**os.environ, **(environment or {})})
         self.addCleanup(run.wait)
         self.addCleanup(kill_run, self.out)
         return run
