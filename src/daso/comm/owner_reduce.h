@@ -14,9 +14,10 @@ namespace daso {
 // backend does not check what it carries. What is damaged on its way to an owner becomes part of an
 // answer that is the same on all ranks: no comparison of what they hold would find it.
 //
-//   sums.add_sent(segments);      // of each tensor that is sent, and of each that came, in one
-//   order sums.add_received(segments); sums.tell();                  // when all is sent; in the
-//   background sums.damaged(limit);          // when all has come
+//   sums.add_sent(segments);      // each tensor that is sent, in one order on all ranks
+//   sums.add_received(segments);  // each that came, in the same order
+//   sums.tell();                  // when all is sent; in the background
+//   sums.damaged(limit);          // when all has come
 class SentSums {
  public:
   // The group is borrowed.
