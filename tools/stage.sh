@@ -82,8 +82,8 @@ columns() {
 # how_far LOG SECONDS: of Ninja's steps as many as are done, else the time and the log's last line.
 how_far() {
   local log=$1 seconds=$2 last steps='^\[([0-9]+)/([0-9]+)\]'
-  last=$(tail -c 2000 "$log" | tr '\r' '\n' | grep -v '^ *$' | tail -n 1)
-  if [[ $(grep -oE "$steps" "$log" | tail -n 1) =~ $steps ]]; then
+  last=$(tail -c 2000 "$log" | tr '\r' '\n' | grep -av '^ *$' | tail -n 1)
+  if [[ $(grep -aoE "$steps" "$log" | tail -n 1) =~ $steps ]]; then
     local finished=${BASH_REMATCH[1]} all=${BASH_REMATCH[2]} left=''
     if ((finished > 0 && seconds >= 5)); then
       left=", about $(minutes $((seconds * (all - finished) / finished))) left"
