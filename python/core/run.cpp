@@ -216,7 +216,9 @@ class LoopRun {
   std::string finish() {
     Summary summary = course().finish();
     if (output_) output_->end(summary);
-    if (output_ && !replayed().empty()) compare_replay(replayed(), settings_.out);
+    if (output_ && !replayed().empty()) {
+      fmt::print("{}", compare_replay(replayed(), settings_.out));
+    }
     return text_of(summary);
   }
 

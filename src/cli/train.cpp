@@ -163,6 +163,7 @@ int act(CLI::App& app, TrainCommand& command, const Invocation& invocation) {
   Interrupt interrupt(rank_interrupt(options.stopped_exit));
   std::vector<std::string> arguments = invocation.arguments;
   const bool one_by_one = command.launch.survival || !command.replay.empty();
+  command.launch.one_voice = one_by_one;
   if (one_by_one && options.out.empty() && !place_from(this_environment())) {
     // Ranks that are started later, or know nobody else yet, must find it.
     arguments.insert(arguments.end(),

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import unittest
 
-from surviving_run import (DASO, ENDLESS, EPOCHS, LIMIT, PEER_LOST, SurvivingRun, await_that,
+from surviving_run import (ACCURACY, DASO, ENDLESS, EPOCHS, LIMIT, PEER_LOST, SurvivingRun, await_that,
                            processes_of, rank_of)
 
 REFUSED = 2
@@ -45,7 +45,7 @@ class Survival(SurvivingRun):
     def replay(self, *flags: str) -> subprocess.CompletedProcess:
         shutil.rmtree(self.folder / "again", ignore_errors=True)
         return subprocess.run([DASO, "train", "--replay", str(self.out), "--out",
-                               str(self.folder / "again"), "--timeout", "20", *flags],
+                               str(self.folder / "again"), "--timeout", str(5 * LIMIT), *flags],
                               capture_output=True, text=True, timeout=LIMIT)
 
     def test_a_replay_without_faults_ends_with_the_same_bytes(self):
@@ -92,6 +92,15 @@ class Survival(SurvivingRun):
         self.assert_finished(run)
         self.assertIn("node1 is not started again", self.text())
         self.assertNotIn("joined", self.text())
+
+    def test_the_first_rank_that_is_left_prints_the_result(self):
+        run = self.start("--restarts", "0", epochs=50)
+        self.await_training()
+        self.kill(0)
+        self.assert_finished(run)
+        again = self.replay("--json")
+        self.assertEqual(0, again.returncode, again.stderr)
+        self.assertGreater(json.loads(again.stdout)["test_accuracy"], ACCURACY)
 
     def test_a_stopped_rank_is_lost_after_a_while(self):
         run = self.start("--silence", "2", epochs=ENDLESS)

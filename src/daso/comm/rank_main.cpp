@@ -58,7 +58,8 @@ int rank_main(const WorldOptions& options, const std::function<int(Worlds&)>& bo
     try {
       // mpirun ends the others at once when a rank has ended with another code than 0.
       const int code = checked_output(body(worlds));
-      if (worlds.joined()) worlds.current().leave();
+      // The others of a world that goes on without this rank do not leave it now.
+      if (worlds.joined() && !worlds.over()) worlds.current().leave();
       if (code == kExitOk) return code;
       exit_now(code);
     } catch (const std::exception& error) {

@@ -76,7 +76,7 @@ void Job::listen_to(const RankSpot& spot, FileDescriptor output, FileDescriptor 
     pass_on(std::move(output), {&output_, nullptr, ""});
   } else if (terminal_) {
     pass_on(std::move(output), {&output_, &printed.output, spot.prefix()});
-  } else if (spot.rank == 0) {
+  } else if (spot.rank == 0 || options_.one_voice) {
     pass_on(std::move(output), {&output_, &printed.output, ""});
   } else {
     pass_on(std::move(output), {&error_, &printed.output, spot.prefix()});

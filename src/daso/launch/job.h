@@ -41,8 +41,8 @@ class Job {
   Supervisor& supervisor() { return supervisor_; }
 
   // Passes on what a rank prints. On a terminal every line has the rank's prefix. Otherwise
-  // standard output is rank 0's alone, as it is, so that it can be read by programs; everything
-  // else goes to standard error.
+  // standard output is rank 0's alone (or that of whoever speaks), as it is, so that it can be read
+  // by programs; everything else goes to standard error.
   void listen_to(const RankSpot& spot, FileDescriptor output, FileDescriptor error);
 
   // Serves the ranks until all have ended.

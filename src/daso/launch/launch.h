@@ -61,6 +61,9 @@ struct LaunchOptions {
   std::string replay;                // the run that the ranks are to do again; empty: none
   std::string replay_out;            // where its files go
   std::vector<std::string> command;  // program and arguments
+  // Only one rank prints at a time, whichever is the first just now: its standard output is the
+  // job's, as otherwise rank 0's.
+  bool one_voice = false;
   // Instead of the limit, until it has found node 0's launcher.
   std::optional<Seconds> join_limit;
   // The width of a terminal that rank 0 may draw on: its output then passes as it is, without a

@@ -101,6 +101,7 @@ LaunchOptions launch_options(const LaunchFlags& flags, Shape shape) {
   options.stopped_exit = flags.stopped_exit;
   options.keep_survivors = flags.keep_survivors;
   options.survival = flags.survival;
+  options.one_voice = flags.one_voice;
   return options;
 }
 

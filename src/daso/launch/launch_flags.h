@@ -37,6 +37,7 @@ struct LaunchFlags {
   // No flags of their own: what the command needs after a signal, and ends with.
   Seconds time_to_save{0};
   int stopped_exit = kExitStopped;
+  bool one_voice = false;
   bool check_collectives = false;
   bool no_shared_memory = false;
   bool keep_survivors = false;

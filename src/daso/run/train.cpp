@@ -50,7 +50,10 @@ std::optional<int> train_in(World& world, Run& run, const TrainOptions& options,
       if (output) {
         output->end(summary);
         if (options.json) fmt::print("{}", text_of(summary));
-        if (!options.replayed.empty()) compare_replay(options.replayed, run.settings().out);
+        if (!options.replayed.empty()) {
+          const std::string found = compare_replay(options.replayed, run.settings().out);
+          if (!options.json) fmt::print("{}", found);
+        }
       }
       interrupt.over();
       return options.replayed.empty() ? summary.exit : kExitOk;

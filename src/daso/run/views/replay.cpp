@@ -165,12 +165,12 @@ void end_by_script(World& world, const Run& run) {
   world.everyone().barrier().wait(world.limit());
 }
 
-void compare_replay(const fs::path& run, const fs::path& out) {
+std::string compare_replay(const fs::path& run, const fs::path& out) {
   const std::string difference = daso::difference(run, out);
   if (!difference.empty()) {
     throw Error(fmt::format("the replay of {} ended otherwise: {}", run.string(), difference));
   }
-  fmt::print("the same bytes as {}\n", run.string());
+  return fmt::format("the same bytes as {}\n", run.string());
 }
 
 fs::path beginning_of(const fs::path& run) {

@@ -67,8 +67,8 @@ std::filesystem::path beginning_of(const std::filesystem::path& run);
 // begun others may need. All ranks call it together; in the middle of a view it does nothing.
 void end_by_script(World& world, const Run& run);
 
-// Throws Error unless the replay of `run` in `out` has ended with the same bytes, and says so.
-void compare_replay(const std::filesystem::path& run, const std::filesystem::path& out);
+// Throws Error unless the replay of `run` in `out` has ended with the same bytes. For people.
+std::string compare_replay(const std::filesystem::path& run, const std::filesystem::path& out);
 
 // In what the newest checkpoints of two runs differ, for people; empty: in nothing.
 std::string difference(const std::filesystem::path& run, const std::filesystem::path& other);
