@@ -72,7 +72,9 @@ class Halves(SurvivingRun):
 
     def test_a_minority_saves_what_it_has_beside_the_run(self):
         # One after the other they might leave a half, which nobody grants.
-        runs = self.start_launchers(3, "--witness", "127.0.0.1:9")
+        # Nearly always an exchange that has been committed is in flight.
+        runs = self.start_launchers(3, "--witness", "127.0.0.1:9", "--warmup-epochs", "0",
+                                    "--schedule", "fixed", "--skip", "20", "--wait", "20")
         self.lose_launchers(*runs[1:])
         self.assertEqual(PEER_LOST, self.end_of(runs[0]), self.text())
         self.assertIn("node0 has lost the majority of the others, and ends", self.text())

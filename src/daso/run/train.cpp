@@ -82,9 +82,14 @@ int save_apart(World& world, const Run& run) {
   state.nodes = ranks_per_node(world.topology());
   state.rank = world.rank();
   state.place = {.epoch = left->place.epoch, .step = left->place.epoch * left->batches};
+  // What was in flight in the middle of the epoch is not at its beginning.
   std::erase_if(state.own, [](const auto& entry) {
-    return entry.first.starts_with("strategy.cycle.put_off");
+    return entry.first.starts_with("strategy.cycle.put_off") ||
+           entry.first.starts_with("strategy.exchange.");
   });
+  if (const auto flying = state.own.find("strategy.cycle.in_flight"); flying != state.own.end()) {
+    flying->second = integer(0);
+  }
   const std::filesystem::path folder = run.settings().out / fmt::format("cut-off-node{}", id);
   const std::filesystem::path name = folder / checkpoint_name(state.place.step);
   CheckpointWriter writer(world, folder, run.settings().keep);
