@@ -32,8 +32,9 @@ std::vector<json> lines_in(const ScratchFolder& folder) {
 void enter_three_views(const ScratchFolder& folder) {
   const Membership first(folder.path(), Job::kBegins,
                          {{.number = 1, .nodes = {0, 1, 2}, .joined = {0, 1, 2}}});
-  const Membership second(folder.path(), Job::kGoesOn,
-                          {{.number = 2, .first_exchange = 7, .nodes = {0, 2}, .step = 40}});
+  const Membership second(
+      folder.path(), Job::kGoesOn,
+      {{.number = 2, .first_exchange = 7, .nodes = {0, 2}, .step = 40, .stall = 0.25}});
   const Membership third(
       folder.path(), Job::kGoesOn,
       {{.number = 4, .nodes = {0, 1, 2}, .joined = {1}, .donor = 0, .epoch = 2, .step = 90}});
@@ -46,7 +47,9 @@ TEST(Membership, SaysWhoIsLostAndWhoHasJoined) {
   ASSERT_EQ(views.size(), 3);
   EXPECT_THAT(views[0].lost, IsEmpty());
   EXPECT_THAT(views[0].joined, IsEmpty());
+  EXPECT_EQ(views[0].stall, std::nullopt);
   EXPECT_THAT(views[1].lost, ElementsAre(1));
+  EXPECT_EQ(views[1].stall, 0.25);
   EXPECT_EQ(views[1].first_exchange, 7);
   EXPECT_EQ(views[1].donor, std::nullopt);
   EXPECT_THAT(views[2].joined, ElementsAre(1));

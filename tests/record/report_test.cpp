@@ -332,7 +332,7 @@ TEST_F(RunReport, NodesThatCameAndWentHaveATimeLine) {
   const fs::path folder = run("a", summary());
   write(folder / "status.json", R"({"updated": 200})");
   write(folder / "membership.jsonl", view(1, {0, 1}, 100, {{"begins", true}}) +
-                                         view(2, {0}, 150, {{"lost", {1}}}) +
+                                         view(2, {0}, 150, {{"lost", {1}}, {"stall", 5.0}}) +
                                          R"({"exchange": 3, "outcome": "abandoned", "view": 2})"
                                          "\n" +
                                          view(3, {0, 1}, 175, {{"joined", {1}}, {"donor", 0}}) +
@@ -341,10 +341,12 @@ TEST_F(RunReport, NodesThatCameAndWentHaveATimeLine) {
   EXPECT_TRUE(has(page, "<section id=\"members\">"));
   EXPECT_TRUE(has(page,
                   "data-node=\"0\"><span>Node 0</span><div class=\"track\">"
-                  "<span style=\"left:0.000%;width:100.000%\"></span></div>"));
+                  "<span style=\"left:0.000%;width:100.000%\"></span>"
+                  "<b style=\"left:45.000%;width:5.000%\" title=\"stall of 5.00 s, view 2\"></b>"
+                  "</div>"));
   EXPECT_TRUE(has(page,
                   "<span style=\"left:0.000%;width:50.000%\"></span>"
-                  "<span style=\"left:75.000%;width:15.000%\"></span>"));
+                  "<span style=\"left:75.000%;width:15.000%\"></span><i class=\"lost\""));
   EXPECT_TRUE(
       has(page, "<i class=\"lost\" style=\"left:50.000%\" title=\"lost after 50.0 s, view 2"));
   EXPECT_TRUE(has(page, "<i class=\"joined\" style=\"left:75.000%\""));

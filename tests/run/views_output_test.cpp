@@ -103,6 +103,8 @@ TEST_F(ViewsOutput, IsInTheFiles) {
   ASSERT_EQ(summary.at("views").size(), 2);
   EXPECT_EQ(summary["views"][1]["nodes"], json({1}));
   EXPECT_EQ(summary["views"][1]["lost"], json({0}));
+  EXPECT_FALSE(summary["views"][0].contains("stall"));
+  EXPECT_GT(summary["views"][1].at("stall"), 0.0);
   EXPECT_EQ(summary.at("unseen_examples"), 0);  // the epoch was over
   EXPECT_EQ(read("status.json").at("view").at("number"), 3);
   EXPECT_EQ(read("status.json").at("view").at("of"), 2);

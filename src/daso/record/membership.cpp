@@ -51,6 +51,7 @@ ordered_json json_of(const ViewRecord& view) {
           {"epoch", view.epoch},
           {"batch", view.batch},
           {"step", view.step},
+          {"stall", view.stall ? ordered_json(*view.stall) : ordered_json()},
           {"time", view.time}};
 }
 
@@ -80,6 +81,8 @@ std::optional<ViewRecord> record_in(const json& line) {
                   .step = line.at("step"),
                   .time = line.at("time")};
   if (!line.at("donor").is_null()) view.donor = line.at("donor").get<int>();
+  const auto stall = line.find("stall");
+  if (stall != line.end() && !stall->is_null()) view.stall = stall->get<double>();
   read_places(line, view);
   return view;
 }

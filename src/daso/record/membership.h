@@ -17,9 +17,9 @@ namespace daso {
 
 // Where a node was when it left the view that it was in before.
 struct LeftAt {
-  int epoch = 0;           // these two: the step that it went on with
-  std::int64_t batch = 0;  //
-  bool equal = false;      // all nodes were to have the same there
+  int epoch = 0;                        // these two: the step that it went on with
+  std::int64_t batch = 0;               //
+  bool equal = false;                   // all nodes were to have the same there
   std::optional<std::int64_t> put_off;  // the exchange that was due and did not begin any more
   bool operator==(const LeftAt&) const = default;
 };
@@ -29,17 +29,18 @@ struct ViewRecord {
   std::int64_t number = 0;
   std::int64_t first_exchange = 0;
   std::vector<int> nodes = {};
-  std::vector<std::vector<int>> ranks = {};      // of each node
+  std::vector<std::vector<int>> ranks = {};        // of each node
   std::vector<std::optional<LeftAt>> places = {};  // of each node; none: it had nothing of the run
-  std::vector<int> lost = {};     // nodes of the view recorded before that are not, or not any
-                                  // more, what they were
-  std::vector<int> left = {};     // the same, but they have left on purpose
-  std::vector<int> joined = {};   // nodes that take the run from a donor
-  std::optional<int> donor = {};  // none: nobody needed anything
-  int epoch = 0;                  // these three: the step that it goes on with
-  std::int64_t batch = 0;         //
-  std::int64_t step = 0;          //
-  double time = 0;                // seconds since 1970
+  std::vector<int> lost = {};        // nodes of the view recorded before that are not, or not any
+                                     // more, what they were
+  std::vector<int> left = {};        // the same, but they have left on purpose
+  std::vector<int> joined = {};      // nodes that take the run from a donor
+  std::optional<int> donor = {};     // none: nobody needed anything
+  int epoch = 0;                     // these three: the step that it goes on with
+  std::int64_t batch = 0;            //
+  std::int64_t step = 0;             //
+  std::optional<double> stall = {};  // seconds from the last step before it; none: nobody had one
+  double time = 0;                   // seconds since 1970
 };
 
 // A line of the file, and back; none for a text that is something else.

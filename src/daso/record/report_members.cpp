@@ -46,14 +46,25 @@ std::string mark_at(const Stretch& stretch, const ViewRecord& view, const char* 
       view.step);
 }
 
+// How long the change held this node up, which belongs to both views.
+std::string stall_before(const Stretch& stretch, const ViewRecord& view) {
+  if (!view.stall) return "";
+  const double left = stretch.percent(view.time - *view.stall);
+  return fmt::format(R"(<b style="left:{:.3f}%;width:{:.3f}%" title="stall of {}, view {}"></b>)",
+                     left, stretch.percent(view.time) - left, seconds_text(*view.stall),
+                     view.number);
+}
+
 // The bars of the times in which a node was a member, and marks where these begin and end; those of
 // the run itself have none.
 std::string row_of(const ReportedRun& run, int id) {
   const Stretch stretch = stretch_of(run);
   std::string bars;
+  std::string stalls;
   std::string marks;
   std::optional<double> since;
   for (const ViewRecord& view : run.views) {
+    if (since && !has_node(view.lost, id)) stalls += stall_before(stretch, view);
     if (since && (has_node(view.lost, id) || !has_node(view.nodes, id))) {
       bars += bar_between(stretch, *since, view.time);
       marks += mark_at(stretch, view, has_node(view.left, id) ? "left" : "lost");
@@ -65,9 +76,9 @@ std::string row_of(const ReportedRun& run, int id) {
   }
   if (since) bars += bar_between(stretch, *since, stretch.end);
   return fmt::format(
-      "<div class=\"node\" data-node=\"{0}\"><span>Node {0}</span><div class=\"track\">{1}{2}"
+      "<div class=\"node\" data-node=\"{0}\"><span>Node {0}</span><div class=\"track\">{1}{2}{3}"
       "</div></div>\n",
-      id, bars, marks);
+      id, bars, stalls, marks);
 }
 
 std::string rows_of(const ReportedRun& run) {
@@ -95,14 +106,16 @@ std::string table_of(const ReportedRun& run) {
   for (const ViewRecord& view : run.views) {
     rows += fmt::format(
         "<tr><th scope=\"row\">{}</th><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td>"
-        "<td>{}</td><td>{}</td></tr>\n",
-        view.number, seconds_text(view.time - run.views.front().time), view.epoch + 1,
+        "<td>{}</td><td>{}</td><td>{}</td></tr>\n",
+        view.number, seconds_text(view.time - run.views.front().time),
+        view.stall ? seconds_text(*view.stall) : kAbsent, view.epoch + 1,
         with_separators(static_cast<double>(view.step), 0), ids_text(view.nodes),
         ids_text(view.lost), ids_text(view.left), ids_text(view.joined));
   }
   const std::string table = fmt::format(
       "<div class=\"scroll\"><table class=\"numbers\"><thead><tr><th scope=\"col\">View</th>"
-      "<th scope=\"col\">From</th><th scope=\"col\">Epoch</th><th scope=\"col\">Step</th>"
+      "<th scope=\"col\">From</th><th scope=\"col\">Stall</th><th scope=\"col\">Epoch</th><th "
+      "scope=\"col\">Step</th>"
       "<th scope=\"col\">Nodes</th><th scope=\"col\">Lost</th><th scope=\"col\">Left</th>"
       "<th scope=\"col\">Joined</th></tr></thead>\n<tbody>{}</tbody></table></div>\n",
       rows);
@@ -124,8 +137,10 @@ std::string members_section(const ReportedRuns& runs) {
   return fmt::format(
       "<section id=\"members\">\n<h2>Members</h2>\n<p class=\"explain\">Which nodes belonged to "
       "the run when, by the clock. A view ends when a node is lost, leaves or joins; the others go "
-      "on meanwhile.</p>\n<ul class=\"key\"><li><i class=\"member\"></i>Member</li><li><i "
-      "class=\"lost\"></i>Lost</li><li><i class=\"left\"></i>Left</li><li><i "
+      "on, and the change holds them up for the time of its stall.</p>\n<ul class=\"key\"><li><i "
+      "class=\"member\"></i>Member</li><li><i "
+      "class=\"stall\"></i>Stall</li><li><i class=\"lost\"></i>Lost</li><li><i "
+      "class=\"left\"></i>Left</li><li><i "
       "class=\"joined\"></i>Joined</li></ul>\n{}</section>\n",
       content);
 }

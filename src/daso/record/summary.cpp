@@ -46,13 +46,10 @@ ordered_json late_of(const std::vector<RankLateness>& ranks) {
 ordered_json views_of(const std::vector<ViewRecord>& views) {
   ordered_json list = ordered_json::array();
   for (const ViewRecord& view : views) {
-    list.push_back({{"view", view.number},
-                    {"nodes", view.nodes},
-                    {"lost", view.lost},
-                    {"left", view.left},
-                    {"joined", view.joined},
-                    {"epoch", view.epoch},
-                    {"step", view.step}});
+    ordered_json& one = list.emplace_back();
+    one = {{"view", view.number},   {"nodes", view.nodes}, {"lost", view.lost}, {"left", view.left},
+           {"joined", view.joined}, {"epoch", view.epoch}, {"step", view.step}};
+    if (view.stall) one["stall"] = *view.stall;
   }
   return list;
 }

@@ -123,6 +123,7 @@ void Course::end_step() {
   run_.tally().loss.add(loss_);
   run_.tally().unseen_examples += unseen_per_step();
   run_.move_to({.epoch = info_.epoch, .batch = info_.batch + 1, .step = info_.step + 1});
+  run_.step_done();
   view_over_ = view_over_ || strategy_->view_ended();
   // Where nothing passes between nodes nothing fails when the view ends, which a joiner waits for.
   const bool apart =

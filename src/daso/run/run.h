@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 
+#include "daso/base/seconds.h"
 #include "daso/data/loader.h"
 #include "daso/optim/gradients.h"
 #include "daso/optim/optimizer.h"
@@ -89,6 +90,9 @@ class Run {
   // The step to go on with.
   const RunPlace& place() const { return place_; }
   void move_to(const RunPlace& place) { place_ = place; }
+  // When this process has done a step of it last; none: it has not yet.
+  const std::optional<Clock::time_point>& last_step() const { return last_step_; }
+  void step_done() { last_step_ = Clock::now(); }
   bool finished() const {
     return place_.epoch >= settings_.epochs ||
            (settings_.max_steps && place_.step >= *settings_.max_steps);
@@ -129,6 +133,7 @@ class Run {
   std::optional<LossScaler> scaler_;
   Tally tally_;
   RunPlace place_;
+  std::optional<Clock::time_point> last_step_;
   Deal deal_;
   std::vector<ViewRecord> views_;
   std::int64_t exchanges_before_ = 0;

@@ -66,6 +66,7 @@ Takeover takeover_in(World& world, const Run& run) {
     own["before"] = run.exchanges_before();
     own["rank_ids"] = run.deal().rank_ids;
     own["nodes"] = run.deal().nodes;
+    if (run.last_step()) own["idle"] = since(*run.last_step()).count();
   }
   if (world.rank() == world.topology().ranks_of(world.node()).front()) {
     own["decided"] = json::array();
@@ -79,6 +80,12 @@ Takeover takeover_in(World& world, const Run& run) {
     all.push_back(json::parse(text));
   }
   read_places(world, all, found);
+  for (const json& one : all) {
+    if (!one.contains("idle")) continue;
+    const auto idle = std::chrono::duration_cast<Clock::duration>(Seconds(one.at("idle")));
+    const Clock::time_point last = Clock::now() - idle;
+    found.stalled_since = std::min(found.stalled_since.value_or(last), last);
+  }
   const json* furthest = nullptr;
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
     if (!all[rank].at("left").get<bool>()) continue;
@@ -140,6 +147,7 @@ ViewRecord record_of(const World& world, const Takeover& takeover, const RunPlac
       ids.push_back(view.rank_ids.at(static_cast<std::size_t>(rank)));
     }
   }
+  if (takeover.stalled_since) record.stall = since(*takeover.stalled_since).count();
   if (takeover.any_needy) {
     record.donor = view.node_ids.at(static_cast<std::size_t>(topology.node_of(takeover.donor)));
   }

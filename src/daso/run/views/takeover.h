@@ -11,21 +11,22 @@ namespace daso {
 
 // What the ranks of a view find out about each other before they go on.
 struct Takeover {
-  bool any = false;        // somebody has the run: it does not begin here
-  bool lost = false;       // the run has begun, but all who had it are gone
-  int donor = 0;           // the first of those that are furthest
-  RunPlace furthest;       // where that is: nobody has passed it
+  bool any = false;          // somebody has the run: it does not begin here
+  bool lost = false;         // the run has begun, but all who had it are gone
+  int donor = 0;             // the first of those that are furthest
+  RunPlace furthest;         // where that is: nobody has passed it
   bool donor_equal = false;  // what it has is what all have to have, and not its node's alone
-  bool needy = false;      // this rank takes what the donor has
+  bool needy = false;        // this rank takes what the donor has
   bool any_needy = false;
   bool needy_home = false;  // all ranks of this node do
   std::vector<int> takers;  // those who get it from the donor: one of each node that needs it, and
                             // every other rank that does
-  std::int64_t exchanges_before = 0;  // the job, see Run
-  Deal deal;               // of the epoch under way; empty: it begins here
-  std::vector<std::optional<LeftAt>> places;  // where each node was
-  std::vector<DecidedView> decided;         // by launchers so far
-  std::vector<ViewRecord> views;            // that were entered before, as far as they are known
+  std::int64_t exchanges_before = 0;               // the job, see Run
+  Deal deal;                                       // of the epoch under way; empty: it begins here
+  std::vector<std::optional<LeftAt>> places;       // where each node was
+  std::optional<Clock::time_point> stalled_since;  // the last step of who has waited longest
+  std::vector<DecidedView> decided;                // by launchers so far
+  std::vector<ViewRecord> views;  // that were entered before, as far as they are known
 };
 
 // All ranks call it together. In a world for good it says that nobody has anything.
