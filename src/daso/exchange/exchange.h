@@ -46,7 +46,7 @@ namespace daso {
 // buffers are made at the beginning, or by the first exchange, and kept. One exchange is in flight
 // at most; several would be several Exchanges, each with leaders of another name.
 //
-// In a world for a view an exchange is a transaction (survival.md 2): it begins if the view has not
+// In a world for a view an exchange is a transaction: it begins if the view has not
 // ended, and counts if all nodes have got the whole answer. Else it is abandoned by all, and as if
 // it had never begun. All ranks of a node get the same answers. A node that is alone in its view
 // sends nothing; its parameters become its anchor.

@@ -87,7 +87,7 @@ class Cycle {
   // ConfigError for a loaded state that the schedule cannot go on from.
   Plan after_step(const Schedule& schedule, const StepInfo& info);
 
-  // Where nodes come and go (survival.md 2), and a view ends. What the plan says then has not begun
+  // Where nodes come and go, and a view ends. What the plan says then has not begun
   // in it, or was given up by all, and is due in the next.
   void put_off(const Plan& plan) { state_.put_off = {plan.then, plan.exchange}; }
   // The exchange in flight was given up by all: there is nothing to merge.

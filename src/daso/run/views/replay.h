@@ -17,7 +17,7 @@ class World;  // in world.h
 
 // The views of a run that is over, told once more to a rank of another job, without launchers that
 // decide anything and without a fault: each node enters the same views with the same members,
-// leaves each of them where it did then, and the same exchanges count (survival.md 8). What comes
+// leaves each of them where it did then, and the same exchanges count. What comes
 // out must be the same bytes.
 //
 // A node that was lost trains on until the others leave the view, since they may have merged what
