@@ -73,6 +73,17 @@ class ViewsOutput : public testing::Test {
     return output_of_all.text();
   }
 
+  // A checkpoint that one node begins in a view, and that the other has no part in any more.
+  void break_off_checkpoint() {
+    const auto decisions = std::make_shared<ScriptedView>(ScriptedView::Script{.nodes = 2});
+    run_ranks(in_view({"a", "b"}, kIds, decisions), [&](World& world) {
+      daso::Run& run = *runs_.at(world.node_id());
+      Course course(world, run, /*batches=*/8);
+      if (world.rank() == 0) course.checkpoint();
+      course.leave();
+    });
+  }
+
   fs::path file(const char* name) const { return folder_.path() / "run" / name; }
   json read(const char* name) const { return json::parse(bytes_of(file(name))); }
 
@@ -113,6 +124,16 @@ TEST_F(ViewsOutput, IsInTheFiles) {
   EXPECT_EQ(json::parse(records.front()).at("nodes"), 2);
   EXPECT_EQ(json::parse(records[records.size() - 2]).at("nodes"), 1);
   EXPECT_THAT(bytes_of(file("membership.jsonl")), HasSubstr(R"("outcome":"committed","view":3})"));
+}
+
+TEST_F(ViewsOutput, HasACheckpointThatAViewHasBrokenOffInTheNext) {
+  break_off_checkpoint();
+  const fs::path folder = file("checkpoints");
+  EXPECT_TRUE(complete_checkpoints(folder).empty());
+  train_in({.number = 2, .nodes = {"a", "b"}});
+  EXPECT_EQ(complete_checkpoints(folder).size(), 1);
+  train_in({.number = 3, .nodes = {"a", "b"}, .last = true});
+  EXPECT_EQ(complete_checkpoints(folder).size(), 2);  // that of the end, and none in between
 }
 
 // The step is computed again in the next view.

@@ -53,8 +53,11 @@ CheckpointWriter::~CheckpointWriter() { disk_.give_up(); }
 
 void CheckpointWriter::write(RunState state) {
   settle();
-  worker_.post(
-      [this, shared = std::make_shared<const RunState>(std::move(state))] { write_all(shared); });
+  broken_off_ = true;  // until it has come to its end
+  worker_.post([this, shared = std::make_shared<const RunState>(std::move(state))] {
+    write_all(shared);
+    broken_off_ = false;
+  });
 }
 
 void CheckpointWriter::settle() { worker_.wait(); }

@@ -29,6 +29,8 @@ class CheckpointWriter {
   void settle();
   // The same; throws Error if the last one could not be written.
   void finish();
+  // The last one did not come to its end, since ranks were lost. To be asked after settle().
+  bool broken_off() const { return broken_off_; }
 
  private:
   struct Part {
@@ -52,6 +54,7 @@ class CheckpointWriter {
   const int keep_;
   Communicator& ranks_;
   std::string failure_;  // of the last one; empty: none
+  bool broken_off_ = false;
   Disk disk_;            // of the folder
   Worker worker_;        // last: it uses all of the above
 };

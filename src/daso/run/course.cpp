@@ -271,6 +271,7 @@ bool Course::checkpoint_due() {
 
 Request Course::own_request() const {
   if (interrupted_ && interrupted_()) return Request::kStop;
+  if (run_.owes_checkpoint()) return Request::kCheckpoint;
   const std::optional<Every>& every = run_.settings().checkpoint_every;
   const bool by_the_clock = every && every->unit == Every::Unit::kMinutes;
   if (!by_the_clock || world_.rank() != 0) return Request::kNothing;
@@ -299,6 +300,7 @@ void Course::checkpoint() {
   last_checkpoint_ = Clock::now();
   has_saved_ = true;
   checkpoints_.write(state());
+  run_.owe_checkpoint(false);
 }
 
 void Course::settle() {
@@ -327,6 +329,7 @@ void Course::leave() {
   } catch (const PeerError&) {
     if (!world_.view()) throw;  // a checkpoint that a lost node has part in is none
   }
+  if (checkpoints_.broken_off()) run_.owe_checkpoint(true);
   for (const auto& [tensor, before] : before_) tensor.copy_(before);
   RunState left = state();
   note(strategy_->take_undone());

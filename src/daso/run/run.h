@@ -106,6 +106,10 @@ class Run {
   const std::vector<ViewRecord>& views() const { return views_; }
   void remember(ViewRecord view);
 
+  // The last checkpoint was broken off by the end of a view, and is to be written again.
+  bool owes_checkpoint() const { return owes_checkpoint_; }
+  void owe_checkpoint(bool owes) { owes_checkpoint_ = owes; }
+
   const Deal& deal() const { return deal_; }
   void deal(Deal deal) { deal_ = std::move(deal); }
 
@@ -137,6 +141,7 @@ class Run {
   Deal deal_;
   std::vector<ViewRecord> views_;
   std::int64_t exchanges_before_ = 0;
+  bool owes_checkpoint_ = false;
   bool in_session_ = false;
   std::optional<RunState> left_;  // by the last session; none: there was none, or one has it
 };
