@@ -8,8 +8,11 @@
 #include <thread>
 
 #include "daso/base/error.h"
+#include "daso/comm/alarm.h"
 #include "daso/comm/lookout.h"
+#include "daso/comm/operation.h"
 #include "daso/comm/rendezvous.h"
+#include "daso/comm/views.h"
 #include "run_ranks.h"
 
 namespace daso::test {
@@ -41,6 +44,28 @@ TEST(World, OfOneNeedsNoStore) {
   const at::Tensor same =
       world.everyone().all_reduce(at::full({3}, 7), Reduce::kSum).wait(Seconds(1));
   EXPECT_TRUE(at::equal(same, at::full({3}, 7)));
+}
+
+// A view that has ended.
+class EndedView final : public Decisions {
+ public:
+  Start start(std::int64_t /*exchange*/) override { return Start::kEnded; }
+  void prepared(std::int64_t /*exchange*/) override {}
+  bool committed(std::int64_t /*exchange*/, Seconds /*limit*/) override { return false; }
+  bool ended() override { return true; }
+  void when_ended(std::function<void()> action) override { action(); }
+};
+
+// A device is about to end what it has been given, whoever else is lost.
+TEST(World, WaitsForItsDeviceAfterTheEndOfItsView) {
+  World world = World::join(
+      {.backend = "self",
+       .view = WorldView{
+           .node_ids = {0}, .rank_ids = {0}, .decisions = std::make_shared<EndedView>()}});
+  ASSERT_TRUE(world.guard().alarm->raised());
+  int asked = 0;
+  world.wait_until([&] { return ++asked == 100; }, "computing a step");
+  EXPECT_EQ(asked, 100);
 }
 
 TEST(World, NumbersNodesByTheirLowestRank) {

@@ -448,7 +448,7 @@ NodeLink& World::node_link(const std::string& name, at::Device device) {
 }
 
 void World::wait_until(const std::function<bool()>& reached, const std::string& what) {
-  poll({.guard = body_->guard, .call = {.what = what, .group = "this rank"}, .limit = limit()},
+  poll({.guard = body_->home, .call = {.what = what, .group = "this rank"}, .limit = limit()},
        reached);
 }
 

@@ -92,8 +92,8 @@ class World {
   // loss of another node does not end that.
   const Guard& home_guard() const;
 
-  // Waits until reached() holds, asking it again and again: for what a device does. Throws as
-  // Pending::wait does; `what` stands in the message.
+  // Waits until reached() holds, asking it again and again: for what a device does, which takes no
+  // other node. Throws as what ranks of one node do together does; `what` stands in the message.
   void wait_until(const std::function<bool()>& reached, const std::string& what);
 
   // Waits until the device has done all that the calling thread's current stream has been given:
