@@ -60,6 +60,10 @@ int train(Worlds& worlds, TrainCommand command, Interrupt& interrupt) {
     command.options.out = agreed_folder(world, command.options.out);
     make_folder("--out", command.options.out);
     const DeviceFound found = rank_device(world, command.options.device);
+    require(command.replay.empty() || found.device.is_cpu() || command.options.deterministic,
+            "--replay {}: it was computed on GPUs without --deterministic, and such a run has other "
+            "last bits each time",
+            command.replay.string());
     options.note = found.note;
     options.go_on = how_to_go_on(command.launch, command.options.out);
     return std::make_unique<Run>(command.options, Task{}, found.device);
