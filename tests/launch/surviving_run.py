@@ -20,6 +20,7 @@ from kill_run import kill_run, processes_of
 DASO = sys.argv[1]
 LIMIT = 120  # seconds, far above what any of it takes
 PEER_LOST, STOPPED = 3, 75
+DIGITS = f"idx:{ROOT / 'tests' / 'digits'}"
 EPOCHS = 150  # as many as a node needs to come back before the run is over
 ENDLESS = 100000
 ACCURACY = 0.975  # this run without faults has 0.985, with whichever strategy
@@ -51,14 +52,14 @@ class SurvivingRun(unittest.TestCase):
         self.said = self.folder / "said"
 
     def start(self, *flags: str, epochs: int = EPOCHS, backend: str = "tcp",
-              nodes: int = 2, ranks: int = 1, batch: int = 16,
+              nodes: int = 2, ranks: int = 1, batch: int = 16, data: str = DIGITS,
               environment: dict[str, str] | None = None) -> subprocess.Popen:
         with self.said.open("ab") as said:
             run = subprocess.Popen(
-                [DASO, "train", "--data", f"idx:{ROOT / 'tests' / 'digits'}", "--model", "mlp",
-                 "--batch-size", str(batch), "--epochs", str(epochs), "--nodes", str(nodes),
-                 "--ranks-per-node", str(ranks), "--backend", backend, "--on-failure", "continue",
-                 "--timeout", "20", "--out", str(self.out), *flags],
+                [DASO, "train", "--data", data, "--model", "mlp", "--batch-size", str(batch), "--epochs",
+                 str(epochs), "--nodes", str(nodes), "--ranks-per-node", str(ranks), "--backend",
+                 backend, "--on-failure", "continue", "--timeout", "20", "--out", str(self.out),
+                 *flags],
                 stdout=said, stderr=subprocess.STDOUT, env={**os.environ, **(environment or {})})
         self.addCleanup(run.wait)
         self.addCleanup(kill_run, self.out)
