@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <future>
+#include <mutex>
 #include <thread>
 
 #include "daso/base/error.h"
@@ -14,6 +15,7 @@
 #include "daso/comm/rendezvous.h"
 #include "daso/comm/views.h"
 #include "run_ranks.h"
+#include "scripted_view.h"
 
 namespace daso::test {
 namespace {
@@ -46,26 +48,93 @@ TEST(World, OfOneNeedsNoStore) {
   EXPECT_TRUE(at::equal(same, at::full({3}, 7)));
 }
 
-// A view that has ended.
-class EndedView final : public Decisions {
+// A view that ends when a test says so.
+class EndingView final : public Decisions {
  public:
-  Start start(std::int64_t /*exchange*/) override { return Start::kEnded; }
+  Start start(std::int64_t /*exchange*/) override { return Start::kGoes; }
   void prepared(std::int64_t /*exchange*/) override {}
   bool committed(std::int64_t /*exchange*/, Seconds /*limit*/) override { return false; }
-  bool ended() override { return true; }
-  void when_ended(std::function<void()> action) override { action(); }
+  bool ended() override { return false; }
+  void when_ended(std::function<void()> action) override {
+    const std::lock_guard lock(mutex_);
+    actions_.push_back(std::move(action));
+  }
+  void end() {
+    const std::lock_guard lock(mutex_);
+    for (const auto& action : actions_) action();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::function<void()>> actions_;
 };
+
+// Ranks of one node, whose worlds may end without a farewell.
+void run_node(int ranks, const std::shared_ptr<EndingView>& view,
+              const std::function<void(World&)>& body) {
+  const std::vector<std::string> nodes(static_cast<std::size_t>(ranks), "a");
+  const auto errors =
+      run_places(in_view(nodes, {{"a", 0}}, view), [&](const WorldOptions& options) {
+        World world = World::join(options);
+        body(world);
+      });
+  for (const std::exception_ptr& error : errors) EXPECT_EQ(text_of(error), "");
+}
 
 // A device is about to end what it has been given, whoever else is lost.
 TEST(World, WaitsForItsDeviceAfterTheEndOfItsView) {
-  World world = World::join(
-      {.backend = "self",
-       .view = WorldView{
-           .node_ids = {0}, .rank_ids = {0}, .decisions = std::make_shared<EndedView>()}});
-  ASSERT_TRUE(world.guard().alarm->raised());
-  int asked = 0;
-  world.wait_until([&] { return ++asked == 100; }, "computing a step");
-  EXPECT_EQ(asked, 100);
+  const auto view = std::make_shared<EndingView>();
+  run_node(1, view, [&](World& world) {
+    world.enter();
+    view->end();
+    ASSERT_TRUE(world.guard().alarm->raised());
+    int asked = 0;
+    world.wait_until([&] { return ++asked == 100; }, "computing a step");
+    EXPECT_EQ(asked, 100);
+  });
+}
+
+TEST(World, LetsTheRanksOfANodeEndWhatTheyDoAfterTheEndOfTheirView) {
+  const auto view = std::make_shared<EndingView>();
+  run_node(2, view, [&](World& world) {
+    NodeLink& link = world.node_link("steps");
+    world.enter();
+    if (world.rank() == 1) view->end();
+    const at::Tensor values = at::full({2}, world.rank(), at::kFloat);
+    link.gather(values, {.slices = 2}, world.limit());
+    EXPECT_EQ(values[1].item<float>(), 1);
+  });
+}
+
+// The other rank has given up, and does not come.
+TEST(World, EndsWhatRanksOfANodeDoWithItsViewUntilTheyHaveEntered) {
+  const auto view = std::make_shared<EndingView>();
+  std::promise<void> joined;
+  run_node(2, view, [&](World& world) {
+    if (world.rank() == 0) {
+      joined.set_value();
+      EXPECT_THROW(world.node_link("steps"), PeerError);
+      return;
+    }
+    joined.get_future().wait();
+    view->end();
+  });
+}
+
+TEST(World, IsEnteredByAllRanksOfANodeOrByNone) {
+  const auto view = std::make_shared<EndingView>();
+  std::promise<void> joined;
+  run_node(2, view, [&](World& world) {
+    if (world.rank() == 0) {
+      joined.set_value();
+      const Clock::time_point start = Clock::now();
+      EXPECT_THROW(world.enter(), PeerError);
+      EXPECT_LT(since(start), world.limit() / 2);
+      return;
+    }
+    joined.get_future().wait();
+    view->end();
+  });
 }
 
 TEST(World, NumbersNodesByTheirLowestRank) {

@@ -47,6 +47,7 @@ struct ViewRank {
         exchange(world, model, leaders, options, make_outer_rule(options.merge), std::move(lane)),
         agreement(world, model, optimizer, leaders),
         together({0.4F, 0.4F, 0.2F}, start(), options) {
+    world.enter();
     exchange.set_anchor();
   }
 

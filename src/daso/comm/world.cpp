@@ -30,6 +30,7 @@ namespace {
 
 constexpr Seconds kBetweenCalls{0.005};
 constexpr Seconds kForDoors{1};  // to find out which ranks cannot reach each other
+constexpr Seconds kForOthers{2};  // of the node, to come where they hear that this rank has given up
 
 // How many operations each group has begun, read by the lookout's thread.
 class GroupCounts {
@@ -135,6 +136,12 @@ struct World::Body {
   std::shared_ptr<GroupCounts> counts = std::make_shared<GroupCounts>();
   Guard guard{.alarm = std::make_shared<Alarm>(), .lookout = nullptr};
   Guard home = guard;  // of what stays inside the node
+  // Whether the node's ranks train on when the view ends.
+  struct Threshold {
+    std::mutex mutex;
+    bool passed = false;
+  };
+  std::shared_ptr<Threshold> threshold = std::make_shared<Threshold>();
   struct Entry {
     Group* group;
     std::unique_ptr<Communicator> communicator;
@@ -144,12 +151,20 @@ struct World::Body {
   std::map<std::string, std::unique_ptr<NodeLink>> links;  // some borrow a group or another link
   std::mutex mutex;  // guards both tables, for links that several threads ask for
   std::optional<Views> views;
+  // In a world for a view, where ranks of the node find out whether all have come so far; null where
+  // nobody need be asked, or all have been.
+  std::unique_ptr<NodeLink> entrance;
 
   ~Body();
   void post_lookout();
   void keep_home();
+  void open_entrance();
+  bool pass_entrance(bool ready, Seconds limit);
   std::string with_broken_pair(const std::string& reason, const std::vector<int>& ranks);
-  Communicator& make_group(const std::vector<int>& ranks, const std::string& name);
+  // Watched over by the guard of those ranks, or by this one.
+  Communicator& make_group(const std::vector<int>& ranks, const std::string& name,
+                           const std::optional<Guard>& own_guard = {});
+  LinkPlan link_plan(const std::string& name, at::Device device);
   NodeLink& make_link(const std::string& name, at::Device device);
   NodeLink& link(const std::string& name, at::Device device);
   template <typename Value>
@@ -159,6 +174,11 @@ struct World::Body {
 World::Body::~Body() {
   counts->clear();
   if (!guard.alarm->raised()) return;
+  try {
+    pass_entrance(false, kForOthers);
+  } catch (const Error&) {
+    // They have given up as well.
+  }
   if (backend) backend->leak();
   if (backend && backend->can_abort()) return;
   for (auto& [name, entry] : groups) entry.group->leak();
@@ -180,21 +200,43 @@ void World::Body::post_lookout() {
                                 guard.alarm);
 }
 
-// In a world that ends with its view a node trains on when another one is lost: only bad news about
-// itself ends what its ranks do together.
+// In a world that ends with its view a node that has entered trains on when another one is lost:
+// only bad news about itself ends what its ranks do together.
 void World::Body::keep_home() {
   home = guard;
   if (!options.view) return;
   home.alarm = std::make_shared<Alarm>();
   const std::vector<int>& own = topology.ranks_of(topology.node_of(rank));
-  guard.alarm->on_raise([alarm = home.alarm, own](const Failure& failure) {
+  guard.alarm->on_raise([alarm = home.alarm, threshold = threshold, own](const Failure& failure) {
     const auto is_own = [&](int lost) {
       return std::find(own.begin(), own.end(), lost) != own.end();
     };
     const bool about_us = failure.kind == Failure::Kind::kConfig ||
                           std::any_of(failure.missing.begin(), failure.missing.end(), is_own);
-    if (about_us) alarm->raise(failure);
+    const std::lock_guard lock(threshold->mutex);
+    if (about_us || !threshold->passed) alarm->raise(failure);
   });
+  if (own.size() > 1) open_entrance();
+}
+
+// No bad news end what happens there: whoever has heard some says so.
+void World::Body::open_entrance() {
+  LinkPlan plan = link_plan("entrance", at::Device(at::kCPU));
+  plan.guard = {.alarm = std::make_shared<Alarm>(), .lookout = guard.lookout};
+  plan.making = guard;
+  plan.group = [this, ranks = plan.name.ranks, name = plan.name.text,
+                own = plan.guard]() -> Communicator& { return make_group(ranks, name, own); };
+  entrance = open_link(plan);
+}
+
+// Whether all ranks of the node are ready.
+bool World::Body::pass_entrance(bool ready, Seconds limit) {
+  const std::unique_ptr<NodeLink> link = std::exchange(entrance, nullptr);
+  if (!link) return ready;
+  const at::Tensor all = at::zeros({link->size()}, at::kLong);
+  all[link->rank()] = static_cast<std::int64_t>(ready);
+  link->gather(all, {.slices = link->size()}, limit);
+  return all.all().item<bool>();
 }
 
 // The reason, or better which of the ranks cannot reach each other, if this one finds out.
@@ -207,7 +249,8 @@ std::string World::Body::with_broken_pair(const std::string& reason,
   return reason;
 }
 
-Communicator& World::Body::make_group(const std::vector<int>& ranks, const std::string& name) {
+Communicator& World::Body::make_group(const std::vector<int>& ranks, const std::string& name,
+                                      const std::optional<Guard>& own_guard) {
   const auto own = std::find(ranks.begin(), ranks.end(), rank);
   require(own != ranks.end(), "rank {} asked for group '{}', which it is not in", rank, name);
   require(std::is_sorted(ranks.begin(), ranks.end(), std::less_equal<>()) && ranks.front() >= 0 &&
@@ -259,7 +302,8 @@ Communicator& World::Body::make_group(const std::vector<int>& ranks, const std::
   const bool at_home = std::all_of(ranks.begin(), ranks.end(), [this](int one) {
     return topology.node_of(one) == topology.node_of(rank);
   });
-  auto group = std::make_unique<Group>(std::move(plan), *backend_group, at_home ? home : guard);
+  auto group = std::make_unique<Group>(std::move(plan), *backend_group,
+                                       own_guard.value_or(at_home ? home : guard));
   Entry entry{.group = group.get(), .communicator = nullptr};
   counts->follow(name, [counted = group.get()] { return counted->begun(); });
   entry.communicator = std::make_unique<Communicator>(std::move(group));
@@ -267,7 +311,7 @@ Communicator& World::Body::make_group(const std::vector<int>& ranks, const std::
   return *groups.emplace(name, std::move(entry)).first->second.communicator;
 }
 
-NodeLink& World::Body::make_link(const std::string& name, at::Device device) {
+LinkPlan World::Body::link_plan(const std::string& name, at::Device device) {
   const int node = topology.node_of(rank);
   const std::string own_name = name_on(name, device);
   LinkPlan plan{.name = {.text = fmt::format("node {} link {}", node, own_name),
@@ -276,15 +320,23 @@ NodeLink& World::Body::make_link(const std::string& name, at::Device device) {
                          .begun = std::make_shared<std::atomic<std::int64_t>>(0)},
                 .store = std::nullopt,
                 .guard = home,
+                .making = home,
                 .limit = options.limit,
                 .share_memory = options.share_memory,
                 .device = device,
                 .check_all = options.check_collectives};
-  plan.group = [&]() -> Communicator& { return make_group(plan.name.ranks, plan.name.text); };
-  plan.host = [&]() -> NodeLink& { return link(own_name, at::Device(at::kCPU)); };
+  plan.group = [this, ranks = plan.name.ranks, text = plan.name.text]() -> Communicator& {
+    return make_group(ranks, text);
+  };
+  plan.host = [this, own_name]() -> NodeLink& { return link(own_name, at::Device(at::kCPU)); };
   if (plan.name.ranks.size() > 1) {
     plan.store = store->under(fmt::format("generation{}/{}", generation, plan.name.text));
   }
+  return plan;
+}
+
+NodeLink& World::Body::make_link(const std::string& name, at::Device device) {
+  const LinkPlan plan = link_plan(name, device);
   std::unique_ptr<NodeLink> made = open_link(plan);
   if (!counts->has(plan.name.text)) {  // or else what it borrows counts
     counts->follow(plan.name.text, [begun = plan.name.begun] { return begun->load(); });
@@ -411,6 +463,19 @@ int World::rank_id() const {
 }
 
 const std::optional<WorldView>& World::view() const { return body_->options.view; }
+
+void World::enter() {
+  if (!view()) return;
+  bool ready = false;
+  {
+    const std::lock_guard lock(body_->threshold->mutex);
+    body_->threshold->passed = true;
+    ready = !body_->home.alarm->raised();
+  }
+  if (body_->pass_entrance(ready, limit())) return;
+  const std::optional<Failure> failure = body_->guard.alarm->raised();
+  throw PeerError(failure ? failure->text : "another rank of this node has given this view up");
+}
 
 Views* World::views() {
   if (!view()) return nullptr;

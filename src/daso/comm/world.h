@@ -92,6 +92,12 @@ class World {
   // loss of another node does not end that.
   const Guard& home_guard() const;
 
+  // In a world for a view: all ranks of this node have what they need for it, and go on together.
+  // Until then all bad news ends what they do together, too: none of them has anything to finish,
+  // and one that has given up is waited for by nobody. Throws PeerError on all of them where one has
+  // not come so far.
+  void enter();
+
   // Waits until reached() holds, asking it again and again: for what a device does, which takes no
   // other node. Throws as what ranks of one node do together does; `what` stands in the message.
   void wait_until(const std::function<bool()>& reached, const std::string& what);

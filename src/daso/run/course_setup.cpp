@@ -79,6 +79,7 @@ Course::Course(World& world, Run& run, std::int64_t batches)
     begin_with(settings.init);
   }
   if (world.view()) {
+    world.enter();
     enter_view();
     run.remember(record_of(world, takeover_, run.place()));
     keep_to_script();

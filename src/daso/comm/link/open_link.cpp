@@ -19,7 +19,7 @@ class Handshake {
  public:
   explicit Handshake(const LinkPlan& plan)
       : plan_(plan),
-        wait_{.guard = plan.guard,
+        wait_{.guard = plan.making,
               .call = {.what = "opening the link", .group = plan.name.text},
               .limit = plan.limit} {}
 

@@ -16,6 +16,7 @@ struct LinkPlan {
   LinkName name;
   std::optional<Store> store;  // this link's part of the table; none on a node of one rank
   Guard guard;
+  Guard making;  // while it is made
   Seconds limit;
   bool share_memory = true;              // or else the group at once
   std::function<Communicator&()> group;  // makes the group of these ranks, if it comes to that
