@@ -9,10 +9,12 @@
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "daso/base/error.h"
 #include "daso/record/lateness.h"
 #include "daso/record/meter.h"
+#include "daso/record/run_files.h"
 #include "run_ranks.h"
 #include "scratch_folder.h"
 #include "scripted_view.h"
@@ -249,6 +251,33 @@ TEST(Record, AFullDiskEndsNoRun) {
   EXPECT_EQ(steps, (std::vector<std::int64_t>{0, 30, 40, 47}));
   EXPECT_EQ(read(scratch.path() / "summary.json").at("epochs"), 2);
   EXPECT_TRUE(fs::exists(scratch.path() / "report.html"));
+}
+
+std::string records_of(std::initializer_list<int> steps) {
+  std::string lines;
+  for (const int step : steps) lines += json{{"epoch", 0}, {"step", step}}.dump() + "\n";
+  return lines;
+}
+
+TEST(RunFiles, LaterViewsBeginOnAFullDisk) {
+  const ScratchFolder scratch;
+  const fs::path file = scratch.path() / "metrics.jsonl";
+  World world = World::alone();
+  const auto metrics_of_later_view = [&](const std::string& before) {
+    std::ofstream(file) << before;
+    const FullDisk full(/*bytes=*/1);
+    const RunFiles files(world, {.folder = scratch.path(),
+                                 .first_step = 20,
+                                 .views = {{.number = 2, .nodes = {0}}},
+                                 .job = Membership::Job::kGoesOn});
+    std::stringstream text;
+    text << std::ifstream(file).rdbuf();
+    return text.str();
+  };
+  EXPECT_EQ(metrics_of_later_view(records_of({0, 10, 20, 30})), records_of({0, 10}));
+  // What needs room stays as it is.
+  const std::string torn = records_of({0}) + "{\"epo\n" + records_of({10, 20});
+  EXPECT_EQ(metrics_of_later_view(torn), torn);
 }
 
 TEST(Meter, KindsOfTimeAddUpAndTurnsOfOthersDoNotCount) {

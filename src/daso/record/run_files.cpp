@@ -48,6 +48,14 @@ std::string records_before(const std::string& content, int epoch, std::int64_t s
   return kept;
 }
 
+// The end of a file can be cut off where the disk is full, too.
+void shorten(const fs::path& file, const std::string& content, const std::string& kept) {
+  if (kept == content) return;
+  std::error_code error;
+  if (content.starts_with(kept)) fs::resize_file(file, kept.size(), error);
+  if (error || !content.starts_with(kept)) write_file_unsynced(file, kept);
+}
+
 // Whole for every reader. Not synced: a crash may lose it.
 bool replace(const fs::path& file, const std::string& content) {
   try {
@@ -110,7 +118,12 @@ void RunFiles::open_metrics() {
   const fs::path file = facts_.folder / "metrics.jsonl";
   const std::string content = is_there(file) ? read_file(file) : "";
   const std::string kept = records_before(content, facts_.first_epoch, facts_.first_step);
-  if (kept != content) write_file_unsynced(file, kept);
+  try {
+    shorten(file, content, kept);
+  } catch (const Error& error) {
+    if (facts_.job == Membership::Job::kBegins) throw;
+    warn(error.what());  // in a later view the run has begun
+  }
   metrics_.emplace(file);
 }
 
