@@ -18,6 +18,7 @@ from faulting.system import await_that, now
 
 DRAWS = 3          # that a kind may use
 FRESH = 1.5        # seconds: a rank trains if its last step is not older
+AT_ONCE = 1        # seconds: launchers enter a view so close to each other
 FOR_ALL = 120      # seconds until all nodes are back, at most
 
 
@@ -127,10 +128,13 @@ class Run:
         return not self.job.over()
 
     def all_train(self) -> bool:
-        """Each rank lives, and has begun a step since the last view was entered."""
+        """Each rank lives, and has begun a step since the last view was entered, by all launchers:
+        one that was cut off may not know yet that the others went on without it."""
         last = self.here.probes.last_steps()
-        since = max(self.here.probes.last_entered(), now() - FRESH)
-        return (len(last) == self.place.nodes * self.place.ranks
+        entered = self.here.probes.last_entered().values()
+        together = not entered or max(entered) - min(entered) < AT_ONCE
+        since = max([*entered, now() - FRESH])
+        return (together and len(last) == self.place.nodes * self.place.ranks
                 and all(when > since and is_alive(pid) for when, pid in last.values()))
 
     def last_step(self) -> float:

@@ -185,10 +185,10 @@ class Probes:
         with self.changed:
             return dict(self.latest)
 
-    def last_entered(self) -> float:
-        """When a launcher last entered a view."""
+    def last_entered(self) -> dict[int | None, float]:
+        """When the launcher of each node last entered a view."""
         with self.changed:
-            return max((one.when for one in self.events["enter"][-1:]), default=0)
+            return {self.people[one.pid].node: one.when for one in self.events["enter"]}
 
     def close(self) -> None:
         os.write(self.bell[1], b".")
