@@ -14,6 +14,8 @@
 namespace daso::test {
 namespace {
 
+constexpr const char* kToken = "test";
+
 // A test that hangs must say so instead.
 class Watchdog {
  public:
@@ -48,11 +50,20 @@ WorldOptions options_of(const RankOptions& options, int rank, const Address& ren
   world.place.local_rank = rank;
   world.place.node = options.nodes.empty() ? "a" : options.nodes.at(static_cast<std::size_t>(rank));
   world.place.rendezvous = rendezvous;
-  world.place.job_token = "test";
+  world.place.job_token = kToken;
   world.limit = options.limit;
   world.check_collectives = options.check_collectives;
   if (options.edit) options.edit(world);
   return world;
+}
+
+// As launchers do it.
+Store host_for(const RankOptions& options) {
+  FileDescriptor listening = listen_on({"127.0.0.1", 0});
+  const WorldOptions world = options_of(options, 0, bound_address(listening));
+  const bool for_members = world.view && !world.view->replayed;
+  return for_members ? Store::host_for_members(std::move(listening), kToken)
+                     : Store::host(std::move(listening));
 }
 
 }  // namespace
@@ -60,8 +71,8 @@ WorldOptions options_of(const RankOptions& options, int rank, const Address& ren
 std::vector<std::exception_ptr> run_places(const RankOptions& options,
                                            const std::function<void(const WorldOptions&)>& body) {
   set_up_process();
-  const Store store = Store::host(listen_on({"127.0.0.1", 0}));
-  mark_job(store, "test");
+  const Store store = host_for(options);
+  mark_job(store, kToken);
   const Watchdog watchdog(options.limit + Seconds(30));
   std::vector<std::exception_ptr> errors(static_cast<std::size_t>(options.ranks));
   std::vector<std::jthread> threads;

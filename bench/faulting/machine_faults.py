@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Faults of a machine: its memory runs out, it is slow, its disk is full or hangs."""
 import contextlib
+import itertools
 import os
 import pathlib
 import signal
@@ -10,11 +11,13 @@ import time
 
 from faulting.kinds import Fault, Here, Missed, between, kind
 from faulting.processes import is_alive
-from faulting.system import Refusal, now
+from faulting.system import Refusal, await_that, now
 
 CGROUPS = pathlib.Path("/sys/fs/cgroup")
 MEMORY = 64 << 20     # bytes, for what a group takes beyond what its processes have
 FOR_DEATH = 30        # seconds until all memory is taken, at most
+FOR_END = 10          # seconds until a group is left by all
+GROUPS = itertools.count()
 LOOK = 0.002          # seconds
 SLOWER = 4
 PERIOD = 100_000      # microseconds
@@ -41,7 +44,7 @@ def group(controller: str, limits: dict[str, str]):
     """The folder of a group that is there until the block ends; limits by file, of those that this
     version has."""
     top = files_of(controller)
-    folder = top / f"daso-faults-{os.getpid()}"
+    folder = top / f"daso-faults-{os.getpid()}-{next(GROUPS)}"
     try:
         if top == CGROUPS:
             (top / "cgroup.subtree_control").write_text(f"+{controller}")
@@ -54,10 +57,16 @@ def group(controller: str, limits: dict[str, str]):
     try:
         yield folder
     finally:
-        for pid in (folder / "cgroup.procs").read_text().split():
-            move(int(pid), top)
-        with contextlib.suppress(OSError):
-            folder.rmdir()
+        await_that(lambda: dissolved(folder, top), FOR_END)
+
+
+def dissolved(folder: pathlib.Path, top: pathlib.Path) -> bool:
+    """Who is about to die stays in it for a moment."""
+    for pid in (folder / "cgroup.procs").read_text().split():
+        move(int(pid), top)
+    with contextlib.suppress(OSError):
+        folder.rmdir()
+    return not folder.exists()
 
 
 def move(pid: int, folder: pathlib.Path) -> None:

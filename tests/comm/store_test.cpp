@@ -8,15 +8,35 @@
 #include <thread>
 
 #include "daso/base/error.h"
+#include "daso/comm/socket_address.h"
+#include "relay.h"
 
 namespace daso {
 namespace {
 
-Store host() { return Store::host(listen_on({"127.0.0.1", 0})); }
+// LibTorch's, and the one for members of a job.
+enum class Kind { kForAll, kForMembers };
 
-TEST(Store, IsOneTableForAllConnections) {
+class Stores : public testing::TestWithParam<Kind> {
+ protected:
+  static Store host(FileDescriptor listening = listen_on({"127.0.0.1", 0})) {
+    return GetParam() == Kind::kForAll ? Store::host(std::move(listening))
+                                       : Store::host_for_members(std::move(listening), "key");
+  }
+  static Store connect(const Address& address, Seconds limit) {
+    return GetParam() == Kind::kForAll ? Store::connect(address, limit)
+                                       : Store::connect_as_member(address, "key", limit, limit);
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Kinds, Stores, testing::Values(Kind::kForAll, Kind::kForMembers),
+                         [](const auto& kind) {
+                           return kind.param == Kind::kForAll ? "ForAll" : "ForMembers";
+                         });
+
+TEST_P(Stores, IsOneTableForAllConnections) {
   const Store here = host();
-  const Store there = Store::connect(here.address(), Seconds(5));
+  const Store there = connect(here.address(), Seconds(5));
   here.set("a", "1");
   EXPECT_EQ(here.find("a"), "1");  // nobody acknowledges a set: only now it is in the table
   EXPECT_EQ(there.find("a"), "1");
@@ -27,22 +47,22 @@ TEST(Store, IsOneTableForAllConnections) {
   EXPECT_FALSE(here.find("a"));
 }
 
-TEST(Store, SetsOnceForTheFirstOnly) {
+TEST_P(Stores, SetsOnceForTheFirstOnly) {
   const Store store = host();
   EXPECT_EQ(store.set_once("a", "first"), "first");
   EXPECT_EQ(store.set_once("a", "second"), "first");
 }
 
-TEST(Store, AppendsWhatEveryConnectionAdds) {
+TEST_P(Stores, AppendsWhatEveryConnectionAdds) {
   const Store here = host();
-  const Store there = Store::connect(here.address(), Seconds(5));
+  const Store there = connect(here.address(), Seconds(5));
   here.under("x").append("a", "1\n");
   EXPECT_EQ(here.find("x/a"), "1\n");  // nobody acknowledges it either
   there.append("x/a", "2\n");
   EXPECT_EQ(there.find("x/a"), "1\n2\n");
 }
 
-TEST(Store, KeepsPrefixesApart) {
+TEST_P(Stores, KeepsPrefixesApart) {
   const Store store = host();
   store.under("x").set("a", "1");
   EXPECT_FALSE(store.under("y").find("a"));
@@ -51,10 +71,10 @@ TEST(Store, KeepsPrefixesApart) {
   EXPECT_EQ(store.find("x/y/b"), "2");
 }
 
-TEST(Store, ListensOnTheAddressItWasGivenOnly) {
+TEST_P(Stores, ListensOnTheAddressItWasGivenOnly) {
   const Store store = host();
   EXPECT_EQ(store.address().host, "127.0.0.1");
-  EXPECT_THROW(Store::connect({"127.0.0.2", store.address().port}, Seconds(0.3)), PeerError);
+  EXPECT_THROW(connect({"127.0.0.2", store.address().port}, Seconds(0.3)), PeerError);
 }
 
 // Without that the user looks for a rank that has not started, or for a firewall.
@@ -69,7 +89,7 @@ TEST(Store, SaysThatAHostIsUnknown) {
   }
 }
 
-TEST(Store, GivesUpItsPortWhenItDies) {
+TEST_P(Stores, GivesUpItsPortWhenItDies) {
   Address address;
   {
     const Store store = host();
@@ -80,17 +100,17 @@ TEST(Store, GivesUpItsPortWhenItDies) {
 }
 
 // A host that was stopped for longer than the limit, and goes on.
-TEST(Store, ALateAnswerMakesTheConnectionGoodAgain) {
+TEST_P(Stores, ALateAnswerMakesTheConnectionGoodAgain) {
   FileDescriptor listening = listen_on({"127.0.0.1", 0});
   const Address address = bound_address(listening);
   const pid_t child = ::fork();
   if (child == 0) {
-    const Store store = Store::host(std::move(listening));
+    const Store store = host(std::move(listening));
     ::pause();
     ::_exit(0);
   }
   listening.close();
-  const Store store = Store::connect(address, Seconds(0.3));
+  const Store store = connect(address, Seconds(0.3));
   EXPECT_EQ(store.add("n", 1), 1);
   ::kill(child, SIGSTOP);
   ::waitpid(child, nullptr, WUNTRACED);
@@ -112,17 +132,17 @@ TEST(Store, ALateAnswerMakesTheConnectionGoodAgain) {
 }
 
 // A stopped host neither answers nor closes the connection.
-TEST(Store, AHostThatIsStoppedBecomesAnErrorWithinTheLimit) {
+TEST_P(Stores, AHostThatIsStoppedBecomesAnErrorWithinTheLimit) {
   FileDescriptor listening = listen_on({"127.0.0.1", 0});
   const Address address = bound_address(listening);
   const pid_t child = ::fork();
   if (child == 0) {
-    const Store store = Store::host(std::move(listening));
+    const Store store = host(std::move(listening));
     ::pause();
     ::_exit(0);
   }
   listening.close();
-  const Store store = Store::connect(address, Seconds(1));
+  const Store store = connect(address, Seconds(1));
   store.set("a", "1");
   ::kill(child, SIGSTOP);
   ::waitpid(child, nullptr, WUNTRACED);  // all its threads stand still
@@ -132,6 +152,77 @@ TEST(Store, AHostThatIsStoppedBecomesAnErrorWithinTheLimit) {
   EXPECT_LT(since(start).count(), 1.9);
   ::kill(child, SIGKILL);
   ::waitpid(child, nullptr, 0);
+}
+
+// --- the one for members ---
+
+using Way = test::Relay::Way;
+
+TEST(StoreForMembers, SaysNothingToStrangers) {
+  const Store here = Store::host_for_members(listen_on({"127.0.0.1", 0}), "key");
+  EXPECT_THROW(Store::connect_as_member(here.address(), "another", Seconds(0.3), Seconds(1)),
+               PeerError);
+  // More than it lets in, who say what they like.
+  std::vector<FileDescriptor> strangers;
+  const SocketAddress where(here.address());
+  for (int i = 0; i < 100; ++i) {
+    strangers.emplace_back(::socket(where.family(), SOCK_STREAM | SOCK_CLOEXEC, 0));
+    ASSERT_EQ(::connect(strangers.back().get(), where.get(), where.bytes()), 0);
+    const std::string words(static_cast<std::size_t>(i), 'x');
+    ::send(strangers.back().get(), words.data(), words.size(), MSG_NOSIGNAL);
+  }
+  const Store there = Store::connect_as_member(here.address(), "key", Seconds(5), Seconds(5));
+  EXPECT_EQ(there.add("n", 1), 1);
+}
+
+TEST(StoreForMembers, AsksAgainWhatWasDamagedAndDoesItOnce) {
+  const Store here = Store::host_for_members(listen_on({"127.0.0.1", 0}), "key");
+  test::Relay relay(here.address());
+  // On each connection, behind some questions that come through.
+  for (const std::uint64_t byte : {450, 461, 499, 530}) {
+    relay.damage(Way::kFromCaller, byte);
+    relay.damage(Way::kToCaller, byte + 300);
+  }
+  const Store there = Store::connect_as_member(relay.address(), "key", Seconds(5), Seconds(5));
+  for (int i = 1; i <= 100; ++i) {
+    EXPECT_EQ(there.add("n", 1), i);
+    there.append("list", "x");
+  }
+  EXPECT_EQ(here.find("list"), std::string(100, 'x'));
+}
+
+// The first word of a connection, too.
+TEST(StoreForMembers, CallsAgainWhereTheProofWasDamaged) {
+  const Store here = Store::host_for_members(listen_on({"127.0.0.1", 0}), "key");
+  test::Relay relay(here.address());
+  relay.damage_next();
+  const Store there = Store::connect_as_member(relay.address(), "key", Seconds(5), Seconds(5));
+  EXPECT_EQ(there.add("n", 1), 1);
+}
+
+TEST(StoreForMembers, WaitsForNoHostOnceItIsAbandoned) {
+  const Store here = Store::host_for_members(listen_on({"127.0.0.1", 0}), "key");
+  test::Relay relay(here.address());
+  const Store there = Store::connect_as_member(relay.address(), "key", Seconds(5), Seconds(60));
+  relay.hold();
+  std::jthread other([&] {
+    while (!relay.has_held()) std::this_thread::yield();
+    there.abandon();
+  });
+  const auto start = Clock::now();
+  EXPECT_THROW(there.add("n", 1), PeerError);
+  EXPECT_LT(since(start).count(), 10);
+}
+
+// Whoever waits for a host that has ended need not wait for the limit.
+TEST(StoreForMembers, KnowsThatItsHostHasEnded) {
+  std::optional<Store> here = Store::host_for_members(listen_on({"127.0.0.1", 0}), "key");
+  const Store there =
+      Store::connect_as_member(here->address(), "key", Seconds(5), Seconds(60));
+  here.reset();
+  const auto start = Clock::now();
+  EXPECT_THROW(there.find("a"), PeerError);
+  EXPECT_LT(since(start).count(), 10);
 }
 
 }  // namespace

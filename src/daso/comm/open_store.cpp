@@ -104,7 +104,12 @@ Store open_store(const WorldOptions& options) {
           "rank {} of {} does not know where to meet the others; pass --rendezvous HOST:PORT",
           place.rank, place.size);
   if (place.store_at == StoreAt::kRankZero) return meet_at_rank_zero(options);
-  const Store store = Store::connect(*place.rendezvous, joining_limit(options), options.limit);
+  // Launchers that decide views have a store for members; a replay takes any launcher's.
+  const bool for_members = options.view && !options.view->replayed;
+  const Store store =
+      for_members ? Store::connect_as_member(*place.rendezvous, place.job_token,
+                                             joining_limit(options), options.limit)
+                  : Store::connect(*place.rendezvous, joining_limit(options), options.limit);
   if (place.store_at != StoreAt::kAgent && !options.view) return store;
   // Of a store for views each has a part of its own.
   Store part = options.view ? store.under(place.store_prefix)

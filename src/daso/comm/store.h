@@ -46,6 +46,13 @@ class Store {
     return connect(address, limit, limit);
   }
 
+  // The same for members of a job: who connects proves that it knows the job's key before anything
+  // else is read, and what is damaged on the way is said again (tcp/table.h). LibTorch's backends
+  // cannot use it. The address is numeric.
+  static Store host_for_members(FileDescriptor listening, const std::string& key);
+  static Store connect_as_member(const Address& address, const std::string& key, Seconds limit,
+                                 Seconds per_call);
+
   explicit Store(std::shared_ptr<StoreTable> table, std::string prefix = "")
       : table_(std::move(table)), prefix_(std::move(prefix)) {}
 

@@ -268,14 +268,16 @@ Communicator& World::Body::make_group(const std::vector<int>& ranks, const std::
     const Call call{.what = "making the group", .group = name};
     if (const auto failure = guard.alarm->raised()) throw_failure(call, *failure);
     plan.store = store->under(fmt::format("generation{}/group/{}", generation, name));
-    // A thread of its own, on a connection of its own: it waits for the peers inside LibTorch.
+    // A thread of its own, and mostly a connection: it waits for the peers inside LibTorch.
     bool made = false;
     std::string reason = fmt::format("not done within {} s", options.limit.count());
     try {
       made = run_unless_raised(
           *guard.alarm,
           [backend_group, maker = backend,
-           group_plan = GroupPlan{.store = plan.store->second_connection(),
+           group_plan = GroupPlan{.store = backend->waits_in_store()
+                                              ? plan.store->second_connection()
+                                              : *plan.store,
                                   .ranks = ranks,
                                   .rank = plan.rank,
                                   .limit = options.limit,

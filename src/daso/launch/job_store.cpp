@@ -55,6 +55,7 @@ JobStore::JobStore(const LaunchOptions& options, const ClusterNode* first)
     : nodes_(static_cast<int>(options.ranks_per_node.size())),
       node_(options.node_index.value_or(0)),
       several_(options.node_index.has_value() && nodes_ > 1 && !options.survival),
+      for_members_(options.survival.has_value()),
       first_(first) {
   if (several_ && node_ > 0) {
     address_ = parse_address(options.rendezvous);
@@ -73,7 +74,8 @@ void JobStore::open(const std::string& job_token) {
   // The host is its own first client, and can reach its address only from there.
   std::optional<NetworkVisit> visit;
   if (first_ != nullptr) visit.emplace(first_->namespaces.network);
-  store_ = Store::host(std::move(listening_));
+  store_ = for_members_ ? Store::host_for_members(std::move(listening_), job_token)
+                        : Store::host(std::move(listening_));
   mark_job(*store_, job_token);
 }
 

@@ -44,6 +44,7 @@ class JobStore {
   int nodes_;
   int node_;  // whose launcher this is; 0 where it is the only one
   bool several_;
+  bool for_members_;  // who goes on when nodes are lost uses no backend of LibTorch
   const ClusterNode* first_;  // none: on this machine
   FileDescriptor listening_;
   Address address_;

@@ -76,13 +76,17 @@ class Handshake {
     return *value;
   }
 
-  // Waits until every rank has answered; true if all said yes.
+  // Waits until every rank has answered; true if all said yes. All answers are one count, since the
+  // store may be far away.
   bool all_say(const std::string& question, bool yes) const {
-    const Store& store = *plan_.store;
-    const std::string no = "not " + question;
-    store.add(yes ? question : no, 1);
-    poll(wait_, [&] { return store.add(question, 0) + store.add(no, 0) == ranks(); });
-    return store.add(no, 0) == 0;
+    constexpr std::int64_t kNo = std::int64_t{1} << 32;  // far more than there are ranks
+    std::int64_t answers = plan_.store->add(question, yes ? 1 : 1 + kNo);
+    poll(wait_, [&] {
+      const bool all = answers % kNo == ranks();
+      if (!all) answers = plan_.store->add(question, 0);
+      return all;
+    });
+    return answers < kNo;
   }
 
   const LinkPlan& plan_;

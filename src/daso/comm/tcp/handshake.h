@@ -25,7 +25,7 @@ namespace daso::tcp {
 
 // What a connection is for. Ranks and launchers of a job have one key, so it does not tell who has
 // called the wrong port; this does.
-enum class Service : std::uint32_t { kRanks, kLaunchers };
+enum class Service : std::uint32_t { kRanks, kLaunchers, kTable };
 
 struct Introduction {
   int from = 0;

@@ -46,6 +46,7 @@ class Tcp final : public Backend {
     const std::lock_guard lock(mutex_);
     if (engine_) engine_->mailbox.abort();
   }
+  bool waits_in_store() const override { return false; }
   bool can_abort() const override { return true; }
   bool checks() const override { return true; }  // frame.h
 

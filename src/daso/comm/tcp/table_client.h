@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "daso/base/file_descriptor.h"
+#include "daso/base/seconds.h"
+#include "daso/comm/store.h"
+#include "daso/comm/tcp/frame.h"
+#include "daso/comm/tcp/table.h"
+
+namespace daso::tcp {
+
+// Asks a TableHost, one question at a time.
+class TableClient final : public StoreTable {
+ public:
+  // Throws PeerError if nobody answers within the limit. Later calls each have `per_call`.
+  TableClient(Address address, std::string key, Seconds limit, Seconds per_call);
+  TableClient(const TableClient&) = delete;
+  TableClient& operator=(const TableClient&) = delete;
+
+  const Address& address() const override { return address_; }
+  void set(const std::string& key, const std::string& value) override;
+  std::string set_once(const std::string& key, const std::string& value) override;
+  std::optional<std::string> find(const std::string& key) override;
+  std::int64_t add(const std::string& key, std::int64_t amount) override;
+  void append(const std::string& key, const std::string& value) override;
+  void erase(const std::string& key) override;
+  std::shared_ptr<StoreTable> second_connection() override;
+  void abandon() override;
+
+ private:
+  TableAnswer ask(TableQuestion question);
+  TableAnswer answer_to(const TableQuestion& question, Deadline& deadline);
+  void connect(const Deadline& deadline);
+  void send(std::span<const std::byte> bytes, Deadline& deadline);
+  TableAnswer receive(Deadline& deadline);
+  // Until the socket can be read (or written).
+  void wait(short events, Deadline& deadline);
+  [[noreturn]] void throw_silent() const;
+
+  const Address address_;
+  const std::string key_;
+  const Seconds per_call_;
+  const std::uint64_t client_;
+  std::atomic<bool> abandoned_ = false;
+  const FileDescriptor bell_;  // rings once it is
+  std::mutex mutex_;           // guards the rest
+  FileDescriptor socket_;      // none: to be made anew
+  FrameReader reader_;
+  std::uint64_t asked_ = 0;
+  // The host has not answered this one in time: nobody waits for it again until it has.
+  std::optional<std::uint64_t> late_;
+};
+
+}  // namespace daso::tcp
