@@ -26,7 +26,7 @@ Pending Group::start(const Describe& what, at::Tensor result, const Start& call,
   const std::int64_t number = begun_++;
   const Call named{.what = what(), .group = name(), .number = number};
   refuse_if_broken(named);
-  if (options_.check_all || number < kChecked) compare(named, fmt::format("{}", number), size());
+  if (is_checked(number)) compare(named, fmt::format("{}", number), size());
   return launch(named, std::move(result), call, std::move(finish));
 }
 
@@ -38,7 +38,7 @@ Pending Group::pass(const Message& message, at::Tensor tensor) {
       .number = number,
       .message = true};
   refuse_if_broken(named);
-  if (options_.check_all || number < kChecked) {
+  if (is_checked(number)) {
     compare(named, fmt::format("{}-{}/{}", message.from, message.to, number), 2);
   }
   const Start call = [&](c10d::Backend& backend) {
@@ -47,6 +47,10 @@ Pending Group::pass(const Message& message, at::Tensor tensor) {
                                   : backend.recv(tensors, message.from, /*tag=*/0);
   };
   return launch(named, tensor, call, {});
+}
+
+bool Group::is_checked(std::int64_t number) const {
+  return options_.check_all || (options_.check_first && number < kChecked);
 }
 
 void Group::refuse_if_broken(const Call& call) const {

@@ -28,7 +28,8 @@ struct GroupOptions {
   std::vector<int> ranks;      // world ranks, ascending
   int rank = 0;                // ours, in the group
   std::optional<Store> store;  // this group's part of the table; none in a group of one
-  bool check_all = false;      // compare every operation with the peers', not only the first
+  bool check_first = true;     // compare the first operations with the peers'
+  bool check_all = false;      // and all that follow
   Seconds limit{60};           // for copies from a device
 };
 
@@ -70,6 +71,7 @@ class Group {
   void leak();
 
  private:
+  bool is_checked(std::int64_t number) const;
   void refuse_if_broken(const Call& call) const;
   Pending launch(Call call, at::Tensor result, const Start& start, std::function<void()> finish);
   void compare(const Call& call, const std::string& key, int callers);

@@ -74,6 +74,7 @@ WorldOptions options_in(const NextView& view, WorldOptions options, int rank_id,
   }
   require(place.rank >= 0, "view {} has no place for rank {}", view.number, rank_id);
   place.size = static_cast<int>(world.rank_ids.size());
+  if (!view.replayed) world.home = place.rendezvous;
   place.rendezvous = view.store;
   place.store_prefix = fmt::format("view{}", view.number);
   options.view = std::move(world);

@@ -113,6 +113,16 @@ Store open_store_in(const WorldOptions& options, Alarm& alarm) {
   return store;
 }
 
+// Where the ranks of a node meet: the store of a view may be far away, that of their own launcher
+// is not.
+Store open_home_store_in(const WorldOptions& options, const Store& store) {
+  const std::optional<Address> home = options.view ? options.view->home : std::nullopt;
+  if (!home || home->text() == store.address().text()) return store;
+  return Store::connect_as_member(*home, options.place.job_token, joining_limit(options),
+                                  options.limit)
+      .under(options.place.store_prefix);
+}
+
 std::vector<std::string> names_of(const std::vector<Member>& members) {
   std::vector<std::string> names;
   for (std::size_t i = 0; i < members.size(); ++i) {
@@ -130,6 +140,7 @@ struct World::Body {
   std::vector<Member> members;
   Topology topology;
   std::optional<Store> store;  // none in a world of one
+  std::optional<Store> home_store;  // for the ranks of this node; likewise
   std::string own_address;
   FileDescriptor door;  // see reach.h; only where the backend connects to addresses of ours
   std::shared_ptr<Backend> backend;
@@ -261,6 +272,8 @@ Communicator& World::Body::make_group(const std::vector<int>& ranks, const std::
                     .ranks = ranks,
                     .rank = static_cast<int>(own - ranks.begin()),
                     .store = std::nullopt,
+                    // In later views the calls are those of the first, and all wait for them.
+                    .check_first = !options.view || options.view->number <= kFirstView,
                     .check_all = options.check_collectives,
                     .limit = options.limit};
   auto backend_group = std::make_shared<c10::intrusive_ptr<c10d::Backend>>();
@@ -332,7 +345,7 @@ LinkPlan World::Body::link_plan(const std::string& name, at::Device device) {
   };
   plan.host = [this, own_name]() -> NodeLink& { return link(own_name, at::Device(at::kCPU)); };
   if (plan.name.ranks.size() > 1) {
-    plan.store = store->under(fmt::format("generation{}/{}", generation, plan.name.text));
+    plan.store = home_store->under(fmt::format("generation{}/{}", generation, plan.name.text));
   }
   return plan;
 }
@@ -413,6 +426,7 @@ World World::join(const WorldOptions& options) {
   body->backend = open_backend(options.backend, place.size);
   try {
     body->store = open_store_in(options, *body->guard.alarm);
+    body->home_store = open_home_store_in(options, *body->store);
     const Store& store = *body->store;
     check_job(store, place, joining_limit(options),
               options.view ? options.view->decisions.get() : nullptr);
@@ -540,6 +554,7 @@ World World::next_generation(Seconds limit) && {
   next->options = body_->options;
   next->generation = body_->generation + 1;
   next->store = body_->store;  // kept, in case that the ranks do not find each other
+  next->home_store = body_->home_store;
   next->own_address = body_->own_address;
   next->backend = open_backend(next->options.backend, next->options.place.size);
   const std::string name = fmt::format("generation{}", next->generation);

@@ -36,6 +36,8 @@ struct DecidedView {
   bool operator==(const DecidedView&) const = default;
 };
 
+inline constexpr std::int64_t kFirstView = 1;  // of a job
+
 // The view that a world is made for. The numbers of nodes and ranks in a world change from view to
 // view; those by which they were started do not.
 struct WorldView {
@@ -47,6 +49,7 @@ struct WorldView {
   std::vector<int> joined;           // nodes that the view before had not, by their ids
   std::vector<int> left;             // nodes that are not in it since they have left on purpose
   std::vector<DecidedView> decided;  // up to this one, as far as its launcher knows them
+  std::optional<Address> home;       // the store of this node's launcher, if it is another one
   bool replayed = false;             // by script, as is the next
   std::optional<ViewEnd> end = {};
   std::shared_ptr<Decisions> decisions;

@@ -10,12 +10,6 @@
 
 namespace daso {
 
-namespace {
-
-constexpr std::int64_t kFirstView = 1;
-
-}  // namespace
-
 Worlds::Worlds(WorldOptions options)
     : options_(std::move(options)), source_(LauncherLine::find(this_environment())) {}
 
