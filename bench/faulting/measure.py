@@ -33,12 +33,12 @@ class Seen:
 
 
 def gaps(times: list[float], after: float, until: float) -> list[tuple[float, float]]:
-    """From step to step, those of which some lies in that time. One in which the next fault strikes
-    ends with it: what it is from there on is not this fault's."""
+    """From step to step, as far as they lie in that time, which begins with a fault and ends with the
+    next: what was before is not this fault's, and what comes later is the next one's."""
     begin = max(0, bisect.bisect_right(times, after) - 1)
     end = bisect.bisect_left(times, until)
     some = times[begin:end + 1]
-    return [(one, min(next_one, until)) for one, next_one in zip(some, some[1:])
+    return [(max(one, after), min(next_one, until)) for one, next_one in zip(some, some[1:])
             if next_one > after]
 
 
