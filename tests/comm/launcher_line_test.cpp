@@ -182,9 +182,8 @@ TEST(Worlds, TellTheLauncherOfAnAlarmAtOnce) {
   EXPECT_EQ(std::vector<std::string>{"the store says what no rank has written"}, source->troubles);
 }
 
-// Nothing checks what a store says on its way.
 TEST(Worlds, TakeAMeetingThatGoesWrongInALaterViewForTrouble) {
-  const Store root = Store::host(listen_on({"127.0.0.1", 0}));
+  const Store root = Store::host_for_members(listen_on({"127.0.0.1", 0}), "token");
   root.under("view2").add("claim/0", 1);  // so it seems to rank 0 that somebody else is rank 0
   const NextView::Node own{.id = 0, .ranks = 1, .first_rank = 0};
   const NextView::Node other{.id = 1, .ranks = 1, .first_rank = 1};
@@ -196,6 +195,7 @@ TEST(Worlds, TakeAMeetingThatGoesWrongInALaterViewForTrouble) {
   options.backend = "tcp";
   options.limit = kLimit;
   options.place.rank = 0;
+  options.place.job_token = "token";
   Worlds worlds(options);
   worlds.follow(source);
   worlds.next();
