@@ -222,6 +222,7 @@ TEST(StoreForMembers, KnowsThatItsHostHasEnded) {
   here.reset();
   const auto start = Clock::now();
   EXPECT_THROW(there.find("a"), PeerError);
+  EXPECT_THROW(there.second_connection(), PeerError);
   EXPECT_LT(since(start).count(), 10);
 }
 

@@ -45,7 +45,8 @@ std::uint64_t drawn() {
 
 }  // namespace
 
-TableClient::TableClient(Address address, std::string key, Seconds limit, Seconds per_call)
+TableClient::TableClient(Address address, std::string key, Seconds limit, Seconds per_call,
+                         Host host)
     : address_(std::move(address)),
       key_(std::move(key)),
       per_call_(per_call),
@@ -58,6 +59,10 @@ TableClient::TableClient(Address address, std::string key, Seconds limit, Second
       connect(deadline);
     } catch (const Broken& error) {
       problem = error.what();
+      if (host == Host::kSeen && dynamic_cast<const Refused*>(&error) != nullptr) {
+        throw PeerError(fmt::format("the store at {} is gone: its host has ended ({})",
+                                    address_.text(), problem));
+      }
       if (deadline.passed()) {
         throw PeerError(fmt::format(
             "nobody answers at the rendezvous {} within {} s; is the launcher running there, and "
@@ -90,7 +95,7 @@ void TableClient::erase(const std::string& key) {
 }
 
 std::shared_ptr<StoreTable> TableClient::second_connection() {
-  return std::make_shared<TableClient>(address_, key_, per_call_, per_call_);
+  return std::make_shared<TableClient>(address_, key_, per_call_, per_call_, Host::kSeen);
 }
 
 void TableClient::abandon() {

@@ -17,8 +17,11 @@ namespace daso::tcp {
 // Asks a TableHost, one question at a time.
 class TableClient final : public StoreTable {
  public:
-  // Throws PeerError if nobody answers within the limit. Later calls each have `per_call`.
-  TableClient(Address address, std::string key, Seconds limit, Seconds per_call);
+  // Throws PeerError if nobody answers within the limit. Later calls each have `per_call`. A host
+  // may be about to begin, or has been seen: then one who listens no more has ended.
+  enum class Host { kAwaited, kSeen };
+  TableClient(Address address, std::string key, Seconds limit, Seconds per_call,
+              Host host = Host::kAwaited);
   TableClient(const TableClient&) = delete;
   TableClient& operator=(const TableClient&) = delete;
 
