@@ -38,10 +38,10 @@ class Backend {
   // Called by all ranks of the group; blocks until they are connected. The result may outlive this
   // object.
   virtual c10::intrusive_ptr<c10d::Backend> make_group(const GroupPlan& plan) = 0;
-  // For a rank that ends while others may be waiting for it: its end then waits for nobody.
-  virtual void leak() {}
   // make_group() waits for peers in the store: it gets a connection of its own.
   virtual bool waits_in_store() const { return true; }
+  // For a rank that ends while others may be waiting for it: its end then waits for nobody.
+  virtual void leak() {}
   // Then leak() has ended all operations of all groups, and those can be destroyed as always.
   virtual bool can_abort() const { return false; }
   // What it carries arrives as it was sent, or is an error.

@@ -49,7 +49,7 @@ struct WorldView {
   std::vector<int> joined;           // nodes that the view before had not, by their ids
   std::vector<int> left;             // nodes that are not in it since they have left on purpose
   std::vector<DecidedView> decided;  // up to this one, as far as its launcher knows them
-  std::optional<Address> home;       // the store of this node's launcher, if it is another one
+  std::optional<Address> home;       // the store of this node's launcher
   bool replayed = false;             // by script, as is the next
   std::optional<ViewEnd> end = {};
   std::shared_ptr<Decisions> decisions;

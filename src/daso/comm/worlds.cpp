@@ -41,7 +41,7 @@ World& Worlds::next() {
       // Somebody was lost meanwhile.
       source_->trouble(error.what());
     } catch (const ConfigError& error) {
-      // Whoever has been in a view fits: what does not is a word that was damaged on its way.
+      // Whoever has been in a view fits: there is nothing for the user to mend.
       if (is_first) throw;
       source_->trouble(error.what());
     }

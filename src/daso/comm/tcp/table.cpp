@@ -115,4 +115,23 @@ TableAnswer Table::act(const TableQuestion& question) {
   return answer;
 }
 
+void AskedTable::set(const std::string& key, const std::string& value) {
+  ask({.what = TableQuestion::What::kSet, .key = key, .value = value});
+}
+std::string AskedTable::set_once(const std::string& key, const std::string& value) {
+  return ask({.what = TableQuestion::What::kSetOnce, .key = key, .value = value}).value.value_or("");
+}
+std::optional<std::string> AskedTable::find(const std::string& key) {
+  return ask({.what = TableQuestion::What::kFind, .key = key}).value;
+}
+std::int64_t AskedTable::add(const std::string& key, std::int64_t amount) {
+  return ask({.what = TableQuestion::What::kAdd, .key = key, .amount = amount}).count;
+}
+void AskedTable::append(const std::string& key, const std::string& value) {
+  ask({.what = TableQuestion::What::kAppend, .key = key, .value = value});
+}
+void AskedTable::erase(const std::string& key) {
+  ask({.what = TableQuestion::What::kErase, .key = key});
+}
+
 }  // namespace daso::tcp

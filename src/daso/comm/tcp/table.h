@@ -11,10 +11,11 @@
 #include <vector>
 
 #include "daso/base/seconds.h"
+#include "daso/comm/store.h"
 
 // A store for members of a job alone (store.h), from below:
 //
-//   table         the keys and values, and what is asked of them, as bytes
+//   table         the keys and values, what is asked of them, as bytes, and the calls that ask
 //   table_host    lets in who proves that it knows the job's key, and answers
 //   table_client  asks; where a connection ends, since something was damaged on the way, it makes
 //                 another one and asks again
@@ -56,6 +57,21 @@ class Table {
   std::map<std::string, std::string> values_;
   std::map<std::uint64_t, TableAnswer> last_;  // by client
   std::vector<std::uint64_t> clients_;    // of those, the oldest first
+};
+
+// A store whose calls are questions.
+class AskedTable : public StoreTable {
+ public:
+  void set(const std::string& key, const std::string& value) final;
+  std::string set_once(const std::string& key, const std::string& value) final;
+  std::optional<std::string> find(const std::string& key) final;
+  std::int64_t add(const std::string& key, std::int64_t amount) final;
+  void append(const std::string& key, const std::string& value) final;
+  void erase(const std::string& key) final;
+
+ private:
+  // Gives it its client and number.
+  virtual TableAnswer ask(TableQuestion question) = 0;
 };
 
 }  // namespace daso::tcp

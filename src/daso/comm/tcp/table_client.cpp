@@ -75,25 +75,6 @@ TableClient::TableClient(Address address, std::string key, Seconds limit, Second
   }
 }
 
-void TableClient::set(const std::string& key, const std::string& value) {
-  ask({.what = TableQuestion::What::kSet, .key = key, .value = value});
-}
-std::string TableClient::set_once(const std::string& key, const std::string& value) {
-  return ask({.what = TableQuestion::What::kSetOnce, .key = key, .value = value}).value.value_or("");
-}
-std::optional<std::string> TableClient::find(const std::string& key) {
-  return ask({.what = TableQuestion::What::kFind, .key = key}).value;
-}
-std::int64_t TableClient::add(const std::string& key, std::int64_t amount) {
-  return ask({.what = TableQuestion::What::kAdd, .key = key, .amount = amount}).count;
-}
-void TableClient::append(const std::string& key, const std::string& value) {
-  ask({.what = TableQuestion::What::kAppend, .key = key, .value = value});
-}
-void TableClient::erase(const std::string& key) {
-  ask({.what = TableQuestion::What::kErase, .key = key});
-}
-
 std::shared_ptr<StoreTable> TableClient::second_connection() {
   return std::make_shared<TableClient>(address_, key_, per_call_, per_call_, Host::kSeen);
 }

@@ -15,7 +15,7 @@
 namespace daso::tcp {
 
 // Asks a TableHost, one question at a time.
-class TableClient final : public StoreTable {
+class TableClient final : public AskedTable {
  public:
   // Throws PeerError if nobody answers within the limit. Later calls each have `per_call`. A host
   // may be about to begin, or has been seen: then one who listens no more has ended.
@@ -26,17 +26,11 @@ class TableClient final : public StoreTable {
   TableClient& operator=(const TableClient&) = delete;
 
   const Address& address() const override { return address_; }
-  void set(const std::string& key, const std::string& value) override;
-  std::string set_once(const std::string& key, const std::string& value) override;
-  std::optional<std::string> find(const std::string& key) override;
-  std::int64_t add(const std::string& key, std::int64_t amount) override;
-  void append(const std::string& key, const std::string& value) override;
-  void erase(const std::string& key) override;
   std::shared_ptr<StoreTable> second_connection() override;
   void abandon() override;
 
  private:
-  TableAnswer ask(TableQuestion question);
+  TableAnswer ask(TableQuestion question) override;
   TableAnswer answer_to(const TableQuestion& question, Deadline& deadline);
   void connect(const Deadline& deadline);
   void send(std::span<const std::byte> bytes, Deadline& deadline);

@@ -48,31 +48,10 @@ TableHost::~TableHost() {
   static_cast<void>(!::write(bell_.get(), &one, sizeof one));
 }
 
-// --- the host's own calls ---
-
-TableAnswer TableHost::act(TableQuestion question) {
+TableAnswer TableHost::ask(TableQuestion question) {
   question.client = kHost;
   question.number = ++asked_;
   return table_.answer(question);
-}
-
-void TableHost::set(const std::string& key, const std::string& value) {
-  act({.what = TableQuestion::What::kSet, .key = key, .value = value});
-}
-std::string TableHost::set_once(const std::string& key, const std::string& value) {
-  return *act({.what = TableQuestion::What::kSetOnce, .key = key, .value = value}).value;
-}
-std::optional<std::string> TableHost::find(const std::string& key) {
-  return act({.what = TableQuestion::What::kFind, .key = key}).value;
-}
-std::int64_t TableHost::add(const std::string& key, std::int64_t amount) {
-  return act({.what = TableQuestion::What::kAdd, .key = key, .amount = amount}).count;
-}
-void TableHost::append(const std::string& key, const std::string& value) {
-  act({.what = TableQuestion::What::kAppend, .key = key, .value = value});
-}
-void TableHost::erase(const std::string& key) {
-  act({.what = TableQuestion::What::kErase, .key = key});
 }
 
 // --- the thread ---

@@ -18,7 +18,7 @@ namespace daso::tcp {
 
 // The table, and the thread that answers for it. Whoever calls has two seconds to prove itself;
 // what was damaged on the way ends a connection. The host's own calls stay in its process.
-class TableHost final : public StoreTable, public std::enable_shared_from_this<TableHost> {
+class TableHost final : public AskedTable, public std::enable_shared_from_this<TableHost> {
  public:
   TableHost(FileDescriptor listening, std::string key);
   TableHost(const TableHost&) = delete;
@@ -26,12 +26,6 @@ class TableHost final : public StoreTable, public std::enable_shared_from_this<T
   ~TableHost() override;
 
   const Address& address() const override { return address_; }
-  void set(const std::string& key, const std::string& value) override;
-  std::string set_once(const std::string& key, const std::string& value) override;
-  std::optional<std::string> find(const std::string& key) override;
-  std::int64_t add(const std::string& key, std::int64_t amount) override;
-  void append(const std::string& key, const std::string& value) override;
-  void erase(const std::string& key) override;
   std::shared_ptr<StoreTable> second_connection() override { return shared_from_this(); }
   void abandon() override {}
 
@@ -44,7 +38,7 @@ class TableHost final : public StoreTable, public std::enable_shared_from_this<T
     bool over = false;
   };
 
-  TableAnswer act(TableQuestion question);
+  TableAnswer ask(TableQuestion question) override;
 
   // The thread's.
   void work(const std::stop_token& stop);
