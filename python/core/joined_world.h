@@ -15,6 +15,7 @@
 #include "daso/comm/with_abandon.h"
 #include "daso/comm/world.h"
 #include "daso/comm/worlds.h"
+#include "daso/run/views/copy_receiver.h"
 
 namespace daso::python {
 
@@ -61,6 +62,10 @@ class JoinedWorld {
   bool survives() const { return worlds_->survives(); }
   // In a replay: this process has no part in the views that come.
   bool over() const { return worlds_->over(); }
+  // What a process that joins is given ahead (run/views/copy_receiver.h).
+  std::unique_ptr<CopyReceiver> receive_copy(const Settings& settings) const {
+    return CopyReceiver::open(*worlds_, settings);
+  }
   // The orderly end of all of it in this process.
   void close() { worlds_.reset(); }
   // A world that has not ended yet.
@@ -71,8 +76,8 @@ class JoinedWorld {
     World& world = worlds_->next();
     if (!worlds_->view().last) return world;
     // What it has is in its own hands: a program knows where it keeps its files.
-    throw PeerError(fmt::format("node {} has lost the majority of the others",
-                                world.view()->node_ids.front()));
+    throw PeerError(
+        fmt::format("node {} has lost the majority of the others", world.view()->node_ids.front()));
   }
 
   // What `act` returns, without Python's lock: it may wait for others, and Ctrl-C ends that. An

@@ -35,8 +35,7 @@ class LoopRun {
  public:
   // `loop` has the Python methods that are named below.
   LoopRun(nb::object world, const nb::object& loop, const NamedTensors& parameters,
-          const NamedTensors& buffers, const std::vector<std::string>& flags,
-          const nb::dict& facts)
+          const NamedTensors& buffers, const std::vector<std::string>& flags, const nb::dict& facts)
       : world_object_(std::move(world)), world_(nb::cast<JoinedWorld&>(world_object_)) {
     const Held python = held(loop);
     task_ = task_of(python, facts);
@@ -119,6 +118,7 @@ class LoopRun {
         world_.close();
         return again ? Next::kAgain : Next::kLeft;
       }
+      if (!run_ && !received_) received_ = world_.receive_copy(settings_);
       try {
         if (!world_.holds() || ends_by_script_) world_.next();
       } catch (const NodeLeft&) {
@@ -225,7 +225,10 @@ class LoopRun {
  private:
   void begin() {
     settings_.out = folder();
-    if (!run_) run_ = std::make_unique<Run>(settings_, std::move(task_), device_);
+    if (!run_) {
+      run_ = std::make_unique<Run>(settings_, std::move(task_), device_);
+      run_->receive(std::move(received_));
+    }
     const Takeover takeover = takeover_in(*world_, *run_);
     lost_ = takeover.lost;
     if (lost_) throw PeerError("all nodes that had the run are gone");
@@ -315,6 +318,7 @@ class LoopRun {
   bool ends_by_script_ = false;                         // in a replay, the view that was left
   bool lost_by_script_ = false;                         // this node, there
   std::int64_t view_ = 0;                               // its number
+  std::unique_ptr<CopyReceiver> received_;              // until there is a run
   std::unique_ptr<Run> run_;
   std::unique_ptr<Course> course_;
   std::unique_ptr<TrainOutput> output_;  // rank 0's
@@ -460,13 +464,12 @@ void bind_run(nb::module_& module) {
   bind_facts(one);
   module.def("shard", &shard, "examples"_a, "ranks"_a, "batch_size"_a, "wrap"_a, "seed"_a,
              "epoch"_a, "rank"_a);
-  module.def("write_tensors",
-             [](const std::string& path, const State& tensors) {
-               const nb::gil_scoped_release release;
-               State kept_tensors;
-               for (const auto& [name, tensor] : tensors) kept_tensors[name] = kept(tensor);
-               write_tensors(path, kept_tensors);
-             });
+  module.def("write_tensors", [](const std::string& path, const State& tensors) {
+    const nb::gil_scoped_release release;
+    State kept_tensors;
+    for (const auto& [name, tensor] : tensors) kept_tensors[name] = kept(tensor);
+    write_tensors(path, kept_tensors);
+  });
 }
 
 }  // namespace daso::python

@@ -90,6 +90,40 @@ TEST(LauncherLine, AsksAndIsAnswered) {
   EXPECT_FALSE(outcome.get());
 }
 
+TEST(LauncherLine, HearsWhereJoinersWaitUntilTheirPlacesAreTaken) {
+  Launcher launcher;
+  const auto start = [&](int number, const std::string& answer) {
+    auto started = std::async([&] { return launcher.line->start(number); });
+    EXPECT_EQ(fmt::format("{0} start {0}", number), launcher.hear());
+    launcher.say(fmt::format("{} {}", number, answer));
+    return started.get();
+  };
+  EXPECT_EQ(Start::kGoes, start(1, "go a:1/5"));
+  EXPECT_TRUE(launcher.line->joiners_wait());
+  EXPECT_EQ(Start::kGoes, start(2, "go a:1/5"));
+  EXPECT_EQ(std::vector<std::string>{"a:1/5"}, launcher.line->take_joiners());
+  EXPECT_FALSE(launcher.line->joiners_wait());
+  EXPECT_EQ(Start::kGoes, start(3, "go a:1/5 b:2/6"));
+  EXPECT_EQ(std::vector<std::string>{"b:2/6"}, launcher.line->take_joiners());
+  EXPECT_EQ(Start::kEnded, start(4, "ended"));
+  EXPECT_FALSE(launcher.line->joiners_wait());
+  launcher.line->copies_dropped();
+  EXPECT_EQ(Start::kGoes, start(5, "go a:1/5"));
+  EXPECT_EQ(std::vector<std::string>{"a:1/5"}, launcher.line->take_joiners());
+}
+
+TEST(LauncherLine, TellsWhatACopyNeeds) {
+  Launcher launcher;
+  EXPECT_FALSE(launcher.line->joins());
+  launcher.line->gives_copies(true);
+  launcher.line->gives_copies(false);
+  launcher.line->ask_copy("a:1/5");
+  launcher.line->caught_up();
+  for (const char* said : {"gives 1", "gives 0", "copy a:1/5", "caught-up"}) {
+    EXPECT_EQ(said, launcher.hear());
+  }
+}
+
 TEST(LauncherLine, HearsThatItsNodeHasLeft) {
   Launcher launcher;
   auto next = std::async([&] { return launcher.line->next_view(kLimit); });

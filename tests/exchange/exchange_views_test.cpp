@@ -301,6 +301,38 @@ TEST(ExchangeInViews, JoinerGetsTheAnchorAsItIsAfterTheMerge) {
   }
 }
 
+TEST(ExchangeInViews, CopyOfTheAnchorThatFollowsTheAnswersIsTheAnchor) {
+  for (const ExchangeOptions& options : every_wire_and_kind()) {
+    for (const MergeRule merge : {MergeRule::kCorrected, MergeRule::kPaper}) {
+      run_ranks(ranks_in_view(kTwo, {.abandoned = {2}}), [&](World& world) {
+        ExchangeOptions with_rule = options;
+        with_rule.merge = merge;
+        ViewRank rank(world, with_rule);
+        rank.learn(0, 2);
+        EXPECT_TRUE(rank.exchange.start(0));
+        const at::Tensor copy = rank.exchange.anchor();  // while its answer is on its way
+        std::vector<std::int64_t> told;
+        rank.exchange.on_answer([&](std::int64_t exchange, const at::Tensor& answer) {
+          told.push_back(exchange);
+          follow(with_rule, copy, answer);
+        });
+        for (std::int64_t exchange = 0; exchange < 4; ++exchange) {
+          if (exchange > 0) EXPECT_TRUE(rank.exchange.start(exchange));
+          rank.learn(exchange + 1, 2);
+          EXPECT_EQ(exchange != 2, rank.exchange.merge(1));
+        }
+        EXPECT_EQ((std::vector<std::int64_t>{0, 1, 3}), told);
+        EXPECT_TRUE(at::equal(copy, rank.exchange.state().at("exchange.anchor")));
+        // Of one that counts and is not merged yet.
+        EXPECT_TRUE(rank.exchange.start(4));
+        const State joiner = rank.exchange.state_for_joiner();
+        EXPECT_EQ(4, told.back());
+        EXPECT_TRUE(at::equal(copy, joiner.at("exchange.anchor")));
+      });
+    }
+  }
+}
+
 TEST(ExchangeInViews, NodeAloneKeepsItsParametersAsItsAnchor) {
   for (const ExchangeOptions& options : every_wire_and_kind()) {
     run_ranks(ranks_in_view({"b", "b"}, {}), [&](World& world) {

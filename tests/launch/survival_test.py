@@ -11,7 +11,7 @@ import subprocess
 import sys
 import unittest
 
-from surviving_run import (ACCURACY, DASO, ENDLESS, EPOCHS, LIMIT, PEER_LOST, SurvivingRun, await_that,
+from surviving_run import (ACCURACY, DASO, ENDLESS, EPOCHS, LIMIT, PEER_LOST, STOPPED, SurvivingRun, await_that,
                            processes_of, rank_of)
 
 REFUSED = 2
@@ -63,6 +63,28 @@ class Survival(SurvivingRun):
                 self.assertEqual(0, again.returncode, again.stderr)
                 self.assertIn(f"the same bytes as {self.out}", again.stdout)
                 self.assert_notices_another_past(strategy)
+
+    def test_a_joiner_has_most_of_the_run_before_it_enters(self):
+        run = self.start("--skip", "4", "--wait", "1", "--warmup-epochs", "0", "--cooldown-epochs",
+                         "0", "--optimizer", "adamw", "--lr", "0.001", nodes=3, ranks=2, batch=1,
+                         epochs=ENDLESS)
+        self.await_training()
+        copied = []
+        for _ in range(10):  # an epoch that ends meanwhile makes a copy useless
+            before = self.text().count("node 1 joined")
+            self.kill(2)
+            await_that(lambda: self.text().count("node 1 joined") > before, "its return")
+            lines = (self.out / "membership.jsonl").read_text().splitlines()
+            copied = [line for line in map(json.loads, lines) if line.get("copied")]
+            if copied:
+                break
+        self.assertEqual([[1]], [[node for node, _ in one["copied"]] for one in copied])
+        self.assertNotEqual(1, copied[0]["donor"])
+        run.send_signal(signal.SIGTERM)
+        self.assertEqual(STOPPED, self.end_of(run), self.text())
+        again = self.replay()
+        self.assertEqual(0, again.returncode, again.stderr)
+        self.assertIn(f"the same bytes as {self.out}", again.stdout)
 
     def assert_notices_another_past(self, strategy: str) -> None:
         # The survivor of node 2's loss is said to have trained one step more.

@@ -40,6 +40,10 @@ class Machines {
     machines_.emplace(member.node, Membership(options_, member, {0, 1, 2, 3}, now_));
     machines_.at(member.node).ready();
   }
+  void join_with_copy(const Member& member, const std::string& place) {
+    machines_.emplace(member.node, Membership(options_, member, {0, 1, 2, 3}, now_));
+    machines_.at(member.node).ask_copy(place);
+  }
   void exchange(std::initializer_list<NodeId> nodes, ExchangeNumber number) {
     for (const NodeId node : nodes) EXPECT_TRUE((*this)[node].started(number));
     for (const NodeId node : nodes) EXPECT_TRUE((*this)[node].prepared(number));
@@ -255,6 +259,55 @@ TEST(Membership, KeepsJoinersWaitingWhileOneMemberDoesNotAdmit) {
   machines.pass(1);
   EXPECT_EQ(Phase::kActing, machines[2].phase());
   EXPECT_EQ((std::vector<Member>{{2, 1}}), machines[2].view().joined);
+}
+
+TEST(Membership, AsksOneMemberForACopyAndEntersWhenItHasIt) {
+  Machines machines(3);
+  for (const NodeId node : {0U, 1U, 2U}) machines[node].give_copies(true);
+  machines.join_with_copy({3, 1}, "there");
+  machines.pass(3);
+  EXPECT_EQ((std::vector<std::string>{"there"}), machines[0].copies_wanted());
+  EXPECT_TRUE(machines[1].copies_wanted().empty());
+  EXPECT_EQ(1, machines[0].view().number);  // nobody waits for it
+  machines.kill(0);
+  machines.pass(1);
+  EXPECT_EQ((std::vector<std::string>{"there"}), machines[1].copies_wanted());
+  machines[3].ask_copy("elsewhere");
+  machines.pass(1);
+  EXPECT_EQ((std::vector<std::string>{"elsewhere"}), machines[1].copies_wanted());
+  EXPECT_EQ((std::vector<NodeId>{1, 2}), nodes_in(machines[1].view()));
+  machines[3].ready();
+  machines.pass(1);
+  EXPECT_EQ((std::vector<NodeId>{1, 2, 3}), nodes_in(machines[1].view()));
+  EXPECT_TRUE(machines[1].copies_wanted().empty());
+}
+
+TEST(Membership, EntersWithoutACopyWhereThereIsNone) {
+  Machines machines(2);
+  machines[1].give_copies(true);  // but it is not the one who is asked
+  machines.join_with_copy({2, 1}, "there");
+  machines.pass(1);
+  EXPECT_EQ(Phase::kActing, machines[2].phase());
+}
+
+TEST(Membership, NodeThatIsAloneGivesNoCopy) {
+  Machines machines(2, Options{.sole = true});
+  machines.kill(1);
+  machines[0].give_copies(true);
+  machines.join_with_copy({2, 1}, "there");
+  machines.pass(1);
+  EXPECT_EQ(Phase::kActing, machines[2].phase());
+}
+
+TEST(Membership, AsksForNoCopyWhileThereIsNoSeat) {
+  Machines machines(3, Options{.seats = 3});
+  for (const NodeId node : {0U, 1U, 2U}) machines[node].give_copies(true);
+  machines.join_with_copy({3, 1}, "there");
+  machines.pass(2);
+  EXPECT_TRUE(machines[0].copies_wanted().empty());
+  machines.kill(1);
+  machines.pass(1);
+  EXPECT_EQ((std::vector<std::string>{"there"}), machines[0].copies_wanted());
 }
 
 TEST(Membership, LeavesOnPurposeWithNothingInFlight) {

@@ -29,7 +29,8 @@ std::vector<Message> one_of_each() {
           {from, 7, Accept{{1, 3}, kView}},
           {from, 7, Accepted{{1, 3}}},
           {from, 7, Decided{kView}},
-          {from, 0, Join{true}}};
+          {from, 0, Join{.ready = true, .copy_to = "10.0.0.3:42000 7"}},
+          {from, 7, NoCopy{}}};
 }
 
 TEST(Message, IsReadAsItWasWritten) {

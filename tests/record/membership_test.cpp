@@ -35,9 +35,14 @@ void enter_three_views(const ScratchFolder& folder) {
   const Membership second(
       folder.path(), Job::kGoesOn,
       {{.number = 2, .first_exchange = 7, .nodes = {0, 2}, .step = 40, .stall = 0.25}});
-  const Membership third(
-      folder.path(), Job::kGoesOn,
-      {{.number = 4, .nodes = {0, 1, 2}, .joined = {1}, .donor = 0, .epoch = 2, .step = 90}});
+  const Membership third(folder.path(), Job::kGoesOn,
+                         {{.number = 4,
+                           .nodes = {0, 1, 2},
+                           .joined = {1},
+                           .donor = 0,
+                           .copied = {{1, 33}},
+                           .epoch = 2,
+                           .step = 90}});
 }
 
 TEST(Membership, SaysWhoIsLostAndWhoHasJoined) {
@@ -54,6 +59,8 @@ TEST(Membership, SaysWhoIsLostAndWhoHasJoined) {
   EXPECT_EQ(views[1].donor, std::nullopt);
   EXPECT_THAT(views[2].joined, ElementsAre(1));
   EXPECT_EQ(views[2].donor, 0);
+  EXPECT_EQ(views[2].copied, (std::map<int, std::int64_t>{{1, 33}}));
+  EXPECT_TRUE(views[1].copied.empty());
   EXPECT_EQ(views[2].epoch, 2);
   EXPECT_EQ(views[2].step, 90);
   EXPECT_GE(views[2].time, views[0].time);

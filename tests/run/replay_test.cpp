@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "daso/base/error.h"
+#include "daso/run/views/copies.h"
 #include "refusal.h"
 #include "scratch_folder.h"
 
@@ -110,6 +111,34 @@ TEST(Replay, ExchangesCountAsTheyDid) {
   EXPECT_EQ(late.start(11), Start::kEnded);  // of the view that nobody entered
   late.next_view(kLimit);
   EXPECT_EQ(late.start(100), Start::kGoes);
+}
+
+TEST(Replay, DonorCopiesWhatAJoinerHadAheadWhenItDid) {
+  const ScratchFolder folder;
+  const Membership all(
+      folder.path(), Job::kBegins,
+      {{.number = 1, .nodes = {0, 1}, .ranks = {{0}, {1}}, .places = {{}, {}}},
+       {.number = 2,
+        .first_exchange = 30,
+        .nodes = {0, 1, 2},
+        .ranks = {{0}, {1}, {2}},
+        .places = {LeftAt{.epoch = 1, .batch = 60}, LeftAt{.epoch = 1, .batch = 61}, {}},
+        .joined = {2},
+        .donor = 1,
+        .copied = {{2, 17}}}});
+  Replay donor(folder.path(), 1, {});
+  EXPECT_TRUE(donor.next_view(kLimit).copied.empty());
+  EXPECT_EQ(donor.start(16), Start::kGoes);
+  EXPECT_FALSE(donor.joiners_wait());
+  EXPECT_EQ(donor.start(17), Start::kGoes);
+  EXPECT_TRUE(donor.joiners_wait());
+  EXPECT_THAT(donor.take_joiners(), ElementsAre(replayed_place(2, 2)));
+  EXPECT_FALSE(donor.joiners_wait());
+  EXPECT_THAT(donor.next_view(kLimit).copied, ElementsAre(2));
+  Replay other(folder.path(), 0, {});
+  other.next_view(kLimit);
+  EXPECT_EQ(other.start(17), Start::kGoes);
+  EXPECT_FALSE(other.joiners_wait());
 }
 
 TEST(Replay, RankThatTheRunHadNotHasNoPartInIt) { EXPECT_TRUE(Recorded().as_rank(6).over()); }

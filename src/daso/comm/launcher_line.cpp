@@ -34,11 +34,14 @@ std::shared_ptr<LauncherLine> LauncherLine::find(const Environment& environment)
   if (!number) return nullptr;
   const int descriptor = std::stoi(*number);
   ::fcntl(descriptor, F_SETFD, FD_CLOEXEC);  // what this process starts has no part in it
-  return std::make_shared<LauncherLine>(FileDescriptor(descriptor));
+  const bool joins = daso::find(environment, kJoinsVariable).has_value();
+  return std::make_shared<LauncherLine>(FileDescriptor(descriptor), joins);
 }
 
-LauncherLine::LauncherLine(FileDescriptor socket)
-    : socket_(std::move(socket)), thread_([this](const std::stop_token& stop) { read(stop); }) {
+LauncherLine::LauncherLine(FileDescriptor socket, bool joins)
+    : socket_(std::move(socket)),
+      joins_(joins),
+      thread_([this](const std::stop_token& stop) { read(stop); }) {
   name_thread(thread_.native_handle(), "launcher line");
 }
 
@@ -75,9 +78,23 @@ void LauncherLine::trouble(const std::string& what) {
 }
 
 Start LauncherLine::start(std::int64_t exchange) {
-  const bool goes = ask(fmt::format("start {}", exchange), kForAnswer) == "go";
-  return goes ? Start::kGoes : Start::kEnded;
+  const std::vector<std::string> answer =
+      split(ask(fmt::format("start {}", exchange), kForAnswer), ' ');
+  joiners_.assign(answer.begin() + 1, answer.end());
+  std::erase_if(joiners_, [this](const std::string& place) { return copied_to_.contains(place); });
+  return answer.front() == "go" ? Start::kGoes : Start::kEnded;
 }
+
+std::vector<std::string> LauncherLine::take_joiners() {
+  copied_to_.insert(joiners_.begin(), joiners_.end());
+  return std::exchange(joiners_, {});
+}
+
+void LauncherLine::gives_copies(bool gives) { say(fmt::format("gives {}", gives ? 1 : 0)); }
+
+void LauncherLine::ask_copy(const std::string& place) { say("copy " + place); }
+
+void LauncherLine::caught_up() { say("caught-up"); }
 
 void LauncherLine::prepared(std::int64_t exchange) { say(fmt::format("prepared {}", exchange)); }
 

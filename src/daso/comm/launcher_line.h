@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -43,18 +44,25 @@ struct NodeLeft : Error {
 //
 //   N next VIEW   N view {...} | N left       the first view after VIEW, once there is one
 //                 N wait                      there is no seat for this node yet: ask again
-//   N start K     N go | N ended
+//   N start K     N go [PLACE...] | N ended   and those wait at these places for a copy of the run
 //   N outcome K   N commit | N abandon        once it is known
 //
-// "prepared K", "trouble VIEW TEXT" and "beat", by which the launcher knows that this process is
-// not stopped, have no number and no answer. The launcher says "ended VIEW" by itself when that
-// view ends.
+// These have no number and no answer:
+//
+//   prepared K
+//   trouble VIEW TEXT
+//   gives 0|1         this node has nothing that could be copied, or it has
+//   copy PLACE        this node joins, and waits there for a copy
+//   caught-up
+//   beat              this process is not stopped
+//
+// The launcher says "ended VIEW" by itself when that view ends.
 class LauncherLine final : public ViewSource {
  public:
   // Null: this process was not started by a launcher that decides views.
   static std::shared_ptr<LauncherLine> find(const Environment& environment);
 
-  explicit LauncherLine(FileDescriptor socket);
+  explicit LauncherLine(FileDescriptor socket, bool joins = false);
   LauncherLine(const LauncherLine&) = delete;
   LauncherLine& operator=(const LauncherLine&) = delete;
   ~LauncherLine() override;
@@ -64,6 +72,13 @@ class LauncherLine final : public ViewSource {
   Start start(std::int64_t exchange) override;
   void prepared(std::int64_t exchange) override;
   bool committed(std::int64_t exchange, Seconds limit) override;
+  bool joiners_wait() override { return !joiners_.empty(); }
+  std::vector<std::string> take_joiners() override;
+  void copies_dropped() override { copied_to_.clear(); }
+  void gives_copies(bool gives) override;
+  bool joins() const override { return joins_; }
+  void ask_copy(const std::string& place) override;
+  void caught_up() override;
   void trouble(const std::string& what) override;
   bool ended() override;
   void when_ended(std::function<void()> action) override;
@@ -77,8 +92,11 @@ class LauncherLine final : public ViewSource {
   std::string ask(const std::string& line, Seconds limit);
 
   const FileDescriptor socket_;
-  std::mutex asking_;  // one question at a time
-  std::mutex mutex_;   // guards what follows
+  const bool joins_;
+  std::vector<std::string> joiners_;  // that the last start() has told of
+  std::set<std::string> copied_to_;   // those that were taken
+  std::mutex asking_;                 // one question at a time
+  std::mutex mutex_;                  // guards what follows
   std::condition_variable changed_;
   std::uint64_t question_ = 0;         // the last one's number
   std::optional<std::string> answer_;  // to it

@@ -57,6 +57,8 @@ WorldOptions options_in(const NextView& view, WorldOptions options, int rank_id,
                   .joined = view.joined,
                   .left = view.left,
                   .decided = view.decided,
+                  .copied = view.copied,
+                  .key = options.place.job_token,
                   .replayed = view.replayed,
                   .end = view.end,
                   .decisions = std::move(decisions)};
@@ -85,8 +87,24 @@ Views::Views(std::shared_ptr<Decisions> decisions, NodeLink& node, Seconds limit
     : decisions_(std::move(decisions)), node_(node), limit_(limit) {}
 
 Start Views::start(std::int64_t exchange) {
-  const auto ask = [&] { return static_cast<std::int64_t>(decisions_->start(exchange - before_)); };
-  return static_cast<Start>(told_by_first(ask));
+  // Both answers in one number.
+  constexpr std::int64_t kJoinersWait = 8;
+  const std::int64_t told = told_by_first([&] {
+    const auto start = static_cast<std::int64_t>(decisions_->start(exchange - before_));
+    return start + (decisions_->joiners_wait() ? kJoinersWait : 0);
+  });
+  joiners_wait_ = told >= kJoinersWait;
+  return static_cast<Start>(told % kJoinersWait);
+}
+
+std::optional<std::vector<std::string>> Views::take_joiners() {
+  if (!std::exchange(joiners_wait_, false)) return {};
+  return node_.rank() == 0 ? decisions_->take_joiners() : std::vector<std::string>();
+}
+
+void Views::gives_copies(bool gives) {
+  if (node_.rank() != 0 || std::exchange(gives_copies_, gives) == gives) return;
+  decisions_->gives_copies(gives);
 }
 
 bool Views::committed(std::int64_t exchange) {

@@ -36,6 +36,14 @@ class Decisions {
   // Waits until the exchange is committed, or the view has ended without it (false). Throws
   // PeerError if the launcher says neither within the limit.
   virtual bool committed(std::int64_t exchange, Seconds limit) = 0;
+  // Nodes that are to join wait for a copy of the run as it is at the exchange that was started
+  // last; and where they do. They go on waiting until they are taken, and wait again when the
+  // copies that were made for them are of no use any more.
+  virtual bool joiners_wait() { return false; }
+  virtual std::vector<std::string> take_joiners() { return {}; }
+  virtual void copies_dropped() {}
+  // Whether the node has what a joiner could be given ahead (run/views/copies.h).
+  virtual void gives_copies(bool /*gives*/) {}
   // Something between the nodes has failed here, and the launchers may not have noticed: unless a
   // loss explains it soon they begin the view anew. From any thread.
   virtual void trouble(const std::string& /*what*/) {}
@@ -60,8 +68,9 @@ struct NextView {
   std::vector<DecidedView> decided;  // up to this one, as far as the launcher knows them
   Address store;                     // where the ranks of this view meet
   bool last = false;      // of a node that has lost the others: to save what it has, and end
-  bool replayed = false;  // by script, as is the next
+  bool replayed = false;  // by script, as are the next two
   std::optional<ViewEnd> end = {};
+  std::vector<int> copied = {};  // WorldView::copied
 };
 // Without what belongs to replays.
 std::string text_of(const NextView& view);
@@ -79,6 +88,12 @@ class ViewSource : public Decisions {
   virtual NextView next_view(Seconds limit) = 0;
   // There is none any more for this process, and never will be.
   virtual bool over() const { return false; }
+  // The others are at work already: this process joins them.
+  virtual bool joins() const { return false; }
+  // Before the first view: one of the others is to send a copy of the run to this place, ahead of
+  // the view, which waits until the node has caught up. From any thread.
+  virtual void ask_copy(const std::string& /*place*/) {}
+  virtual void caught_up() {}
 };
 
 // What Decisions say, for a node: its ranks ask together, at the same step, and get the answer that
@@ -93,6 +108,11 @@ class Views {
   void count_from(std::int64_t before) { before_ = before; }
 
   Start start(std::int64_t exchange);
+  // Joiners wait, since the last start, for a copy that all ranks of the node make: where they do,
+  // for this node's first rank; the others get an empty list.
+  std::optional<std::vector<std::string>> take_joiners();
+  void copies_dropped() { decisions_->copies_dropped(); }
+  void gives_copies(bool gives);
   bool committed(std::int64_t exchange);
   bool ended();
   // Whether all ranks of the node say so.
@@ -109,6 +129,8 @@ class Views {
   NodeLink& node_;
   const Seconds limit_;
   std::int64_t before_ = 0;
+  bool joiners_wait_ = false;
+  std::optional<bool> gives_copies_;  // as it was said last
 };
 
 }  // namespace daso

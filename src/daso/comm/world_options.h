@@ -49,7 +49,9 @@ struct WorldView {
   std::vector<int> joined;           // nodes that the view before had not, by their ids
   std::vector<int> left;             // nodes that are not in it since they have left on purpose
   std::vector<DecidedView> decided;  // up to this one, as far as its launcher knows them
+  std::vector<int> copied;           // in a replay: nodes that were given a copy ahead of it
   std::optional<Address> home;       // the store of this node's launcher
+  std::string key;                   // of the job, for those who are not in the view
   bool replayed = false;             // by script, as is the next
   std::optional<ViewEnd> end = {};
   std::shared_ptr<Decisions> decisions;

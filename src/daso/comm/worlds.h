@@ -19,6 +19,7 @@ class Worlds {
   // The views are those of the source, and not the launcher's; before the first world.
   void follow(std::shared_ptr<ViewSource> source);
 
+  const std::shared_ptr<ViewSource>& source() const { return source_; }  // null: one world for good
   // There is another world after one that has broken.
   bool survives() const { return source_ != nullptr; }
   // This process has no part in the run any more.

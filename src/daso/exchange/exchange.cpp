@@ -215,6 +215,7 @@ bool Exchange::merge(std::int64_t staleness) {
   costs_.bytes_between_nodes = mean_.bytes_between_nodes();
   if (next_distance_) distance_ = std::exchange(next_distance_, std::nullopt);
   if (nodes_in_flight_ == 1) return true;
+  tell_answer();
   std::swap(residual_, next_residual_);
   const DeviceSpan device_span(timeline, *lane_, DeviceSpan::Of::kCaller, "merge", exchange_);
   for (int slice = 0; slice < leaders_.slices(); ++slice) {

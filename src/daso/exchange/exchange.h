@@ -82,6 +82,12 @@ class Exchange {
   // What a node goes on with that joins this one, in the next view: the anchor as it is after the
   // merge of an exchange in flight, and nothing in flight. As state(); this node's own stays.
   State state_for_joiner();
+  // All of the anchor as it is now, on the host; an exchange may be in flight. All ranks of the
+  // node call it together.
+  at::Tensor anchor();
+  // Of each exchange that counts from now on (outer_rule.h), on the training thread;
+  // state_for_joiner() tells of one in flight. Empty: of none any more.
+  void on_answer(OnAnswer tell) { on_answer_ = std::move(tell); }
   // A state without an anchor is that of an epoch's end on another number of ranks: set_anchor()
   // then comes before the next start.
   void load_state(const State& state);
@@ -108,8 +114,9 @@ class Exchange {
   at::Tensor piece_of(const at::Tensor& slice, const Segment& piece) const;
   at::Tensor owned_of(const at::Tensor& segments, const Segment& piece) const;
 
-  // All of the anchor on the host, from those ranks of the node that keep it.
-  at::Tensor whole_anchor();
+  // The same from those ranks of the node that keep it, over this link.
+  at::Tensor anchor_over(NodeLink& node);
+  void tell_answer() const;
   // The rows of the model in own_here_ or back_here_, without those behind the slices; and the way
   // back.
   at::Tensor rows_in(const at::Tensor& all) const;
@@ -164,6 +171,7 @@ class Exchange {
   Clock::time_point started_;            // when it began
   std::optional<double> next_distance_;  // of its slice
   std::optional<double> distance_;
+  OnAnswer on_answer_;
   Costs costs_;
   const LaneEnd end_;
   Worker worker_;  // last: it uses all of the above

@@ -7,12 +7,19 @@
 // What an exchange leaves to the next process, to the next view or to a node that joins.
 namespace daso {
 
-at::Tensor Exchange::whole_anchor() {
+at::Tensor Exchange::anchor_over(NodeLink& node) {
   const at::Tensor whole = large_zeros({rows_, kFlatBlock}, at::TensorOptions(at::kFloat));
   if (kept_) whole.narrow(0, rows_of(*kept_).begin, kept_rows()).copy_(anchor_);
-  const bool all_have_it = options_.kind == ExchangeKind::kRotating || node_.size() == 1;
-  if (!all_have_it) node_.gather(whole, leaders_.role(0).slices, world_.limit());
+  const bool all_have_it = options_.kind == ExchangeKind::kRotating || node.size() == 1;
+  if (!all_have_it) node.gather(whole, leaders_.role(0).slices, world_.limit());
   return whole;
+}
+
+// The exchange thread may be using the other link.
+at::Tensor Exchange::anchor() { return anchor_over(world_.node_link(leaders_.name() + " copy")); }
+
+void Exchange::tell_answer() const {
+  if (on_answer_) on_answer_(exchange_, rows_in(back_here_));
 }
 
 at::Tensor Exchange::rows_in(const at::Tensor& all) const {
@@ -41,31 +48,23 @@ State Exchange::state() {
     state["exchange.own"] = views_ == nullptr ? kept(own_here_) : rows_in(own_here_);
     state["exchange.back"] = views_ == nullptr ? kept(back_here_) : rows_in(back_here_);
     if (rule_->needs_sent()) state["exchange.sent"] = kept(snapshot_);
-    if (views_ != nullptr) state["exchange.nodes"] = integer(nodes_in_flight_);
+    if (views_ != nullptr) {
+      state["exchange.number"] = integer(exchange_);
+      state["exchange.nodes"] = integer(nodes_in_flight_);
+    }
   }
   // Who keeps which slice depends on the smallest node of a world, and so on the view.
-  state["exchange.anchor"] = views_ == nullptr ? kept(anchor_) : whole_anchor();
+  state["exchange.anchor"] = views_ == nullptr ? kept(anchor_) : anchor_over(node_);
   state["exchange.rest"] = kept(in_flight_ ? next_residual_ : residual_);
   return state;
 }
 
 State Exchange::state_for_joiner() {
   const bool merges = settle() && nodes_in_flight_ > 1;
-  const at::Tensor anchor = whole_anchor();
+  const at::Tensor anchor = anchor_over(node_);
   if (merges) {
-    // On copies: both rules move the anchor by the answer alone, which is on the host.
-    const at::Tensor unused = kept(model_.parameters());
-    const at::Tensor sent = rule_->needs_sent() ? kept(snapshot_) : unused;
-    for (int slice = 0; slice < leaders_.slices(); ++slice) {
-      rule_->apply({.merge = {.wire = options_.wire,
-                              .own = encoded(own_here_, slice),
-                              .back = encoded(back_here_, slice),
-                              .parameters = elements(unused, slice),
-                              .anchor = elements(anchor, slice)},
-                    .sent = elements(sent, slice),
-                    .staleness = 1,
-                    .nodes = nodes_in_flight_});
-    }
+    tell_answer();
+    follow(options_, anchor, rows_in(back_here_));
   }
   return {{"exchange.anchor", anchor}};
 }
@@ -99,6 +98,7 @@ void Exchange::load_state(const State& state) {
   nodes_in_flight_ = state.contains("exchange.nodes")
                          ? static_cast<int>(integer_in(state, "exchange.nodes"))
                          : world_.topology().nodes();
+  if (state.contains("exchange.number")) exchange_ = integer_in(state, "exchange.number");
   restore_rows(state, "exchange.own", own_here_);
   restore_rows(state, "exchange.back", back_here_);
   own_.copy_(own_here_);

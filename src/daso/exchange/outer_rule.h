@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <ATen/core/TensorBody.h>
+
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 
@@ -32,5 +35,14 @@ class OuterRule {
 
 // merge_corrected() or merge_paper().
 std::unique_ptr<OuterRule> make_outer_rule(MergeRule rule);
+
+// Hears the number of an exchange that counts, and its answer: the rows of the model, encoded.
+using OnAnswer = std::function<void(std::int64_t exchange, const at::Tensor& answer)>;
+
+// Moves an anchor as the answer of an exchange moves it at every merge, for those who were not
+// there, or are not to be changed themselves: both rules move it by the answer alone. `anchor` has
+// the rows of a model, kFlatBlock floats each, and `answer` the same rows encoded; both are on the
+// host.
+void follow(const ExchangeOptions& options, const at::Tensor& anchor, const at::Tensor& answer);
 
 }  // namespace daso

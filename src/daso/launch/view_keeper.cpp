@@ -177,6 +177,7 @@ void ViewKeeper::come_back(int node) {
     own.unfit = false;
     own.trouble.reset();
     own.outcomes.clear();
+    own.copy_to.clear();
     ++own.incarnation;
     const std::lock_guard lock(mutex_);
     entered_.erase(node);
@@ -448,7 +449,8 @@ void ViewKeeper::join(int number) {
   }
   const Member self{.node = static_cast<NodeId>(number), .incarnation = node.incarnation};
   node.membership.emplace(options_.rules, self, contacts, since(start_));
-  node.membership->ready();
+  if (node.copy_to.empty()) return node.membership->ready();
+  node.membership->ask_copy(node.copy_to);
 }
 
 }  // namespace daso

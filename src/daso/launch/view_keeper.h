@@ -106,6 +106,7 @@ class ViewKeeper {
     std::map<int, RankLine> lines;                     // by local rank
     std::map<std::int64_t, bool> outcomes;             // of exchanges, as far as they are known
     bool waits = false;                                // to join, until all its ranks are there
+    std::string copy_to;                               // it joins, and waits there for a copy
     bool finished = false;                             // its ranks have ended, and well
     std::optional<Seconds> leaves_by;                  // it is about to leave, then at the latest
     bool left = false;                                 // it has: its ranks may end
@@ -128,6 +129,7 @@ class ViewKeeper {
   void hear(int number, Node& node, RankLine& line, std::string text);
   static bool acts_in_view(const Node& node, const RankLine& line);
   void answer(int number, Node& node);
+  static std::string start(Node& node, std::int64_t exchange);
   void tell_all(Node& node, const std::string& text);
   void tick();
   void watch_ranks(Seconds now);

@@ -65,17 +65,30 @@ void ViewKeeper::hear(int number, Node& node, RankLine& line, std::string text) 
       join(number);
     }
   } else if (word == "start") {
-    const bool goes = acts_in_view(node, line) && !node.membership->leaving() &&
-                      node.membership->started(question.about);
-    line.answer(question, goes ? "go" : "ended");
+    line.answer(question, acts_in_view(node, line) ? start(node, question.about) : "ended");
   } else if (word == "prepared") {
     if (acts_in_view(node, line)) node.membership->prepared(std::stoll(text));
   } else if (word == "outcome") {
     line.wants_outcome = question;
+  } else if (word == "gives") {
+    if (node.membership) node.membership->give_copies(text == "1");
+  } else if (word == "copy") {
+    node.copy_to = text;
+    if (node.membership) node.membership->ask_copy(text);
+  } else if (word == "caught-up") {
+    node.copy_to.clear();
+    if (node.membership) node.membership->ready();
   } else if (word == "trouble") {
     node.trouble = {.when = since(start_),
                     .view = static_cast<membership::ViewNumber>(std::stoll(text))};
   }
+}
+
+std::string ViewKeeper::start(Node& node, std::int64_t exchange) {
+  if (node.membership->leaving() || !node.membership->started(exchange)) return "ended";
+  std::string answer = "go";
+  for (const std::string& place : node.membership->copies_wanted()) answer += " " + place;
+  return answer;
 }
 
 // The next view may have been decided by now, with the same number to come next: what a rank starts

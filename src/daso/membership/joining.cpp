@@ -19,15 +19,30 @@ void Membership::tick_as_joiner(Seconds now) {
   for (const Member& member : view_.members) {
     if (std::ranges::find(asked, member.node) == asked.end()) asked.push_back(member.node);
   }
+  const std::optional<NodeId> donor = this->donor();
   for (const NodeId node : asked) {
-    if (node != self_.node) send(node, view_.number, Join{ready_ && hears_all && view_.number > 0});
+    if (node == self_.node) continue;
+    send(node, view_.number,
+         Join{.ready = ready_ && hears_all && view_.number > 0,
+              .copy_to = node == donor ? copy_to_ : ""});
   }
+}
+
+// The first member that it hears. Who finds no seat need not copy anything yet.
+std::optional<NodeId> Membership::donor() const {
+  if (ready_ || copy_to_.empty() || waits_for_seat()) return {};
+  for (const Member& member : view_.members) {
+    if (member.node == self_.node) continue;  // its predecessor
+    if (std::ranges::find(heard_, member.node, &Heard::node) != heard_.end()) return member.node;
+  }
+  return {};
 }
 
 void Membership::receive_as_joiner(const Message& message, Seconds now) {
   std::erase_if(heard_, [&](const Heard& one) { return one.node == message.from.node; });
   heard_.push_back({message.from.node, now});
   if (const auto* const decided = std::get_if<Decided>(&message.body)) learn(decided->view, now);
+  if (std::holds_alternative<NoCopy>(message.body)) ready();
 }
 
 void Membership::on(const Member& from, ViewNumber /*view*/, const Join& join, Seconds now) {
@@ -40,11 +55,22 @@ void Membership::on(const Member& from, ViewNumber /*view*/, const Join& join, S
   const auto place = std::ranges::find(candidates_, from.node,
                                        [](const Candidate& one) { return one.member.node; });
   if (place == candidates_.end()) {
-    candidates_.push_back({from, join.ready, now});
+    candidates_.push_back({from, join.ready, join.copy_to, now});
   } else if (place->member.incarnation <= from.incarnation) {
-    *place = {from, join.ready, now};
+    *place = {from, join.ready, join.copy_to, now};
   }
+  // Who is alone, or about to leave, has nothing that the others will have.
+  const bool gives = gives_copies_ && view_.members.size() > 1 && !leaving_;
+  if (!join.copy_to.empty() && !gives) send(from.node, view_.number, NoCopy{});
   change_if_due(now);
+}
+
+std::vector<std::string> Membership::copies_wanted() const {
+  std::vector<std::string> places;
+  for (const Candidate& one : candidates_) {
+    if (!one.copy_to.empty()) places.push_back(one.copy_to);
+  }
+  return places;
 }
 
 std::vector<Member> Membership::ready_candidates() const {

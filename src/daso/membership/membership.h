@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -112,6 +114,13 @@ class Membership {
   void fail(Seconds now);
   // Joiner: has caught up.
   void ready() { ready_ = true; }
+  // Joiner: asks a member for a copy of the run, at a place that members can make something of,
+  // instead of one before. If there is none to be had it is ready as it is.
+  void ask_copy(std::string copy_to) { copy_to_ = std::move(copy_to); }
+  // Member: whether it has anything to copy. Of others it says so to those who ask.
+  void give_copies(bool gives) { gives_copies_ = gives; }
+  // Member: where joiners wait for a copy of this one.
+  std::vector<std::string> copies_wanted() const;
   // Member: whether joiners may enter now; blocking phases say no until their epoch ends.
   void admit(bool admitting) { admitting_ = admitting; }
   void set_silence(Seconds silence) { options_.silence = silence; }
@@ -140,6 +149,7 @@ class Membership {
   struct Candidate {
     Member member;
     bool ready = false;
+    std::string copy_to;
     Seconds heard{0};
   };
 
@@ -148,6 +158,7 @@ class Membership {
   void on(const Member& from, ViewNumber view, const Pulse& pulse, Seconds now);
   void on(const Member& from, ViewNumber view, const Join& join, Seconds now);
   void on(const Member& from, ViewNumber view, const Decided& decided, Seconds now);
+  void on(const Member& /*from*/, ViewNumber /*view*/, const NoCopy&, Seconds /*now*/) {}
   void send(NodeId to, ViewNumber view, Body body);
   void send_view(NodeId to) { send(to, view_.number, Decided{view_}); }
   void send_pulses();
@@ -186,6 +197,7 @@ class Membership {
   // joining.cpp: coming and going
   void receive_as_joiner(const Message& message, Seconds now);
   void tick_as_joiner(Seconds now);
+  std::optional<NodeId> donor() const;
   void linger(Seconds now);
 
   Options options_;
@@ -205,6 +217,7 @@ class Membership {
   bool failed_ = false;  // leaves without its ranks
   bool renewing_ = false;
   bool admitting_ = true;
+  bool gives_copies_ = false;
   std::vector<Candidate> candidates_;
   std::optional<Seconds> alone_since_;
 
@@ -223,6 +236,7 @@ class Membership {
 
   // of a joiner, or of one who has left
   bool ready_ = false;
+  std::string copy_to_;  // where it waits for a copy
   std::vector<NodeId> contacts_;
   struct Heard {
     NodeId node = 0;

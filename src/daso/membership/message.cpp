@@ -10,7 +10,7 @@
 namespace daso::membership {
 namespace {
 
-constexpr std::uint8_t kFormat = 1;
+constexpr std::uint8_t kFormat = 2;
 constexpr std::size_t kMostSettled = 2 * static_cast<std::size_t>(kMostInFlight);
 
 class Writer {
@@ -54,7 +54,12 @@ class Writer {
   void put(const Accept& accept) { put_all(accept.ballot, accept.view); }
   void put(const Accepted& accepted) { put(accepted.ballot); }
   void put(const Decided& decided) { put(decided.view); }
-  void put(const Join& join) { put(join.ready); }
+  void put(const std::string& text) {
+    put(static_cast<std::uint32_t>(text.size()));
+    for (const char letter : text) put(static_cast<std::uint8_t>(letter));
+  }
+  void put(const Join& join) { put_all(join.ready, join.copy_to); }
+  void put(const NoCopy& /*all is said*/) {}
 
   std::vector<std::byte> take() { return std::move(bytes_); }
 
@@ -138,7 +143,15 @@ class Reader {
   bool get(Accept& accept) { return get_all(accept.ballot, accept.view); }
   bool get(Accepted& accepted) { return get(accepted.ballot); }
   bool get(Decided& decided) { return get(decided.view); }
-  bool get(Join& join) { return get(join.ready); }
+  bool get(std::string& text) {
+    std::uint32_t count = 0;
+    if (!get(count) || count > kMostTextBytes || count > rest_.size()) return false;
+    for (const std::byte letter : rest_.first(count)) text += std::to_integer<char>(letter);
+    rest_ = rest_.subspan(count);
+    return true;
+  }
+  bool get(Join& join) { return get_all(join.ready, join.copy_to); }
+  bool get(NoCopy& /*all is said*/) { return true; }
 
  private:
   template <typename... Values>
@@ -157,7 +170,7 @@ bool get_body(Reader& reader, std::size_t kind, Body& body, std::index_sequence<
 
 std::string_view name_of(const Body& body) {
   constexpr std::array<std::string_view, std::variant_size_v<Body>> kNames = {
-      "pulse", "prepare", "promise", "reject", "accept", "accepted", "decided", "join"};
+      "pulse", "prepare", "promise", "reject", "accept", "accepted", "decided", "join", "no copy"};
   return kNames[body.index()];
 }
 

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <variant>
 #include <vector>
@@ -74,10 +75,16 @@ struct Decided {
 // From a node that is no member.
 struct Join {
   bool ready = false;  // it has caught up, and hears every member of the view
+  std::string
+      copy_to;  // asks this member for a copy of the run, to be sent there; empty: it does not
   bool operator==(const Join&) const = default;
 };
+// To one that has asked for a copy: there is none to be had now, so it is to enter without.
+struct NoCopy {
+  bool operator==(const NoCopy&) const = default;
+};
 
-using Body = std::variant<Pulse, Prepare, Promise, Reject, Accept, Accepted, Decided, Join>;
+using Body = std::variant<Pulse, Prepare, Promise, Reject, Accept, Accepted, Decided, Join, NoCopy>;
 
 struct Message {
   Member from;
@@ -92,6 +99,7 @@ std::string_view name_of(const Body& body);
 // More than these no message carries.
 inline constexpr std::size_t kMostMembers = 1024;
 inline constexpr std::size_t kMostMessageBytes = 131072;
+inline constexpr std::size_t kMostTextBytes = 256;
 
 // Numbers with the lowest byte first. Length, checksum and proof of who sends belong to the frame
 // around it.

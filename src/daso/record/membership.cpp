@@ -48,6 +48,7 @@ ordered_json json_of(const ViewRecord& view) {
           {"lost", view.lost},
           {"joined", view.joined},
           {"donor", view.donor ? ordered_json(*view.donor) : ordered_json()},
+          {"copied", view.copied},
           {"epoch", view.epoch},
           {"batch", view.batch},
           {"step", view.step},
@@ -81,6 +82,7 @@ std::optional<ViewRecord> record_in(const json& line) {
                   .step = line.at("step"),
                   .time = line.at("time")};
   if (!line.at("donor").is_null()) view.donor = line.at("donor").get<int>();
+  view.copied = line.value("copied", std::map<int, std::int64_t>{});
   const auto stall = line.find("stall");
   if (stall != line.end() && !stall->is_null()) view.stall = stall->get<double>();
   read_places(line, view);

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -31,14 +32,16 @@ struct ViewRecord {
   std::vector<int> nodes = {};
   std::vector<std::vector<int>> ranks = {};        // of each node
   std::vector<std::optional<LeftAt>> places = {};  // of each node; none: it had nothing of the run
-  std::vector<int> lost = {};        // nodes of the view recorded before that are not, or not any
-                                     // more, what they were
-  std::vector<int> left = {};        // the same, but they have left on purpose
-  std::vector<int> joined = {};      // nodes that take the run from a donor
-  std::optional<int> donor = {};     // none: nobody needed anything
-  int epoch = 0;                     // these three: the step that it goes on with
-  std::int64_t batch = 0;            //
-  std::int64_t step = 0;             //
+  std::vector<int> lost = {};     // nodes of the view recorded before that are not, or not any
+                                  // more, what they were
+  std::vector<int> left = {};     // the same, but they have left on purpose
+  std::vector<int> joined = {};   // nodes that take the run from a donor
+  std::optional<int> donor = {};  // none: nobody needed anything
+  std::map<int, std::int64_t> copied = {};  // of those who joined, who had a copy of the donor's
+                                            // ahead, and the exchange at whose start it was made
+  int epoch = 0;                            // these three: the step that it goes on with
+  std::int64_t batch = 0;                   //
+  std::int64_t step = 0;                    //
   std::optional<double> stall = {};  // seconds from the last step before it; none: nobody had one
   double time = 0;                   // seconds since 1970
 };

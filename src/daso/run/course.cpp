@@ -53,7 +53,9 @@ StepInfo Course::begin_step() {
   // A step that a lost node breaks off is computed again, and forward has changed these.
   before_.clear();
   if (!world_.view()) return info_;
-  const auto keep = [this](const at::Tensor& tensor) { before_.emplace_back(tensor, tensor.clone()); };
+  const auto keep = [this](const at::Tensor& tensor) {
+    before_.emplace_back(tensor, tensor.clone());
+  };
   keep(run_.model().buffers());
   for (const at::Tensor& other : run_.model().others()) {
     if (!other.is_floating_point()) keep(other);  // BatchNorm counts its batches
@@ -114,6 +116,7 @@ void Course::end_step() {
     run_.tally().add(done);
     exchanged_ = change_parameters(done);
     note(done);
+    if (world_.view()) look_after_joiners(done);
   } catch (const PeerError&) {
     if (!world_.view()) throw;
     view_over_ = true;  // the step itself is done

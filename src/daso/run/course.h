@@ -145,6 +145,11 @@ class Course {
   void agree_on_scale();
   void keep_if_best();
   void note(const StrategyEvents& events);
+  void look_after_joiners(const StrategyEvents& done);
+  void drop_copies_after(const StrategyEvents& done);
+  void drop_copies();
+  void copy_for(const std::vector<std::string>& joiners, std::int64_t exchange);
+  void tell_copies();
   std::int64_t unseen_per_step() const;
   Progress progress();
 
@@ -181,7 +186,7 @@ class Course {
   StrategyEvents untold_;
   std::optional<std::int64_t> samples_of_rank_;  // in a step, where the batches are not ours
   bool exchanged_ = false;
-  bool equal_ = true;          // all nodes were, after the last step
+  bool equal_ = true;  // all nodes were, after the last step
   // Buffers, and what they were before the step that was begun and is not done; in a world for a
   // view.
   std::vector<std::pair<at::Tensor, at::Tensor>> before_;

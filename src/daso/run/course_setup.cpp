@@ -104,6 +104,7 @@ void Course::enter_view() {
   const StrategyEvents done = strategy_->enter_view(before + world_.view()->first_exchange);
   run_.tally().add(done);
   exchanged_ = exchanged_ || change_parameters(done);
+  drop_copies_after(done);
   note(strategy_->take_undone());
   note(done);
   view_over_ = strategy_->view_ended();
@@ -120,6 +121,7 @@ void Course::keep_to_script() {
 // In the view that follows: what is this rank's own is still there.
 void Course::take_up() {
   if (!takeover_.needy) adopt(*run_.left());
+  if (!run_.copies().empty()) tell_copies();
   if (!takeover_.any_needy) return;
   RunState gift;
   if (world_.topology().node_of(takeover_.donor) == world_.node()) {
@@ -127,7 +129,7 @@ void Course::take_up() {
     gift = run_.state();
     add_section(gift.own, "strategy.", strategy);
   }
-  gift = give(world_, takeover_, gift);
+  gift = give(world_, takeover_, run_, gift);
   if (!takeover_.needy) return;
   adopt(gift);
   equal_ = takeover_.donor_equal;

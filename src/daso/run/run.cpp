@@ -12,6 +12,7 @@
 #include "daso/nets/layers.h"
 #include "daso/nets/network.h"
 #include "daso/optim/ema.h"
+#include "daso/run/views/copy_receiver.h"
 #include "daso/tensor/bf16.h"
 #include "daso/tensor/names.h"
 
@@ -58,8 +59,8 @@ class SeededDraws {
 };
 
 bool is_empty(const Task& task) {
-  return !task.own_loop && !task.module && !task.train && !task.test && !task.datasets.train && !task.datasets.test &&
-         !task.loss && !task.score && !task.optimizer;
+  return !task.own_loop && !task.module && !task.train && !task.test && !task.datasets.train &&
+         !task.datasets.test && !task.loss && !task.score && !task.optimizer;
 }
 
 Datasets data_for(const Settings& settings, const Task& task) {
@@ -173,6 +174,8 @@ void Run::load(const RunState& state) {
   tally_ = tally_in(section(all, "run."));
   if (task_.load_state) task_.load_state(section(all, "loop."));
 }
+
+void Run::receive(std::unique_ptr<CopyReceiver> receiver) { received_ = std::move(receiver); }
 
 void Run::remember(ViewRecord view) {
   constexpr std::size_t kMost = 16;  // more do not end before anybody has written one down

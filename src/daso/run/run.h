@@ -14,6 +14,7 @@
 #include "daso/run/settings.h"
 #include "daso/run/tally.h"
 #include "daso/run/task.h"
+#include "daso/run/views/copies.h"
 #include "daso/tensor/flat_model.h"
 
 // A run is one training from its first step to its last, whoever takes part in it and however often
@@ -44,7 +45,8 @@
 //   Session rest(smaller, run);
 namespace daso {
 
-class Network;  // in network.h
+class CopyReceiver;  // in views/copy_receiver.h
+class Network;       // in network.h
 
 // How the examples of an epoch are dealt: a share for each of these ranks, by the numbers that they
 // were started with (World::rank_id()). It stays as it is until the epoch ends, whoever is lost.
@@ -102,6 +104,12 @@ class Run {
   std::int64_t exchanges_before() const { return exchanges_before_; }
   void exchanges_before(std::int64_t number) { exchanges_before_ = number; }
 
+  // What this process gives ahead to nodes that are to join, and what it was given itself.
+  JoinerCopies& copies() { return copies_; }
+  const JoinerCopies& copies() const { return copies_; }
+  const std::unique_ptr<CopyReceiver>& received() const { return received_; }
+  void receive(std::unique_ptr<CopyReceiver> receiver);
+
   // The views that it was trained in of late, for those who write them down (record/membership.h).
   const std::vector<ViewRecord>& views() const { return views_; }
   void remember(ViewRecord view);
@@ -140,6 +148,8 @@ class Run {
   std::optional<Clock::time_point> last_step_;
   Deal deal_;
   std::vector<ViewRecord> views_;
+  JoinerCopies copies_;
+  std::unique_ptr<CopyReceiver> received_;  // null: nothing
   std::int64_t exchanges_before_ = 0;
   bool owes_checkpoint_ = false;
   bool in_session_ = false;

@@ -17,6 +17,7 @@
 #include "daso/run/interrupt.h"
 #include "daso/run/session.h"
 #include "daso/run/train_output.h"
+#include "daso/run/views/copy_receiver.h"
 #include "daso/run/views/replay.h"
 #include "daso/run/views/takeover.h"
 
@@ -128,6 +129,7 @@ int train(Worlds& worlds, const TrainOptions& options, const MakeRun& make) {
   // By itself, so that nobody waits for the data of one who comes later.
   World alone = World::alone();
   std::unique_ptr<Run> run = make(alone);
+  run->receive(CopyReceiver::open(worlds, run->settings()));
   DASO_ASSERT(options.interrupt != nullptr);
   while (World* const world = worlds.over() ? nullptr : next_of(worlds)) {
     options.interrupt->begin();  // others count on us by now: who ends, ends in good order

@@ -102,6 +102,12 @@ class Daso final : public Strategy {
     return state;
   }
 
+  at::Tensor anchor() override { return exchange_ ? exchange_->anchor() : at::Tensor(); }
+
+  void on_answer(OnAnswer tell) override {
+    if (exchange_) exchange_->on_answer(std::move(tell));
+  }
+
   Costs costs() const override {
     const Costs blocking = gradients_.costs() + agreement_.costs();
     return exchange_ ? blocking + exchange_->costs() : blocking;

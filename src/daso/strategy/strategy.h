@@ -157,6 +157,12 @@ class Strategy {
   // taken. Where there is an anchor, "exchange.anchor" is all of it, [rows, kFlatBlock] of floats,
   // and the joiner's parameters are the same.
   virtual State state_for_joiner() { return state(); }
+  // What a node that is to join later can be given ahead: the anchor as it is now, on the host, and
+  // the answers that move it from then on (as Exchange has both). Undefined: there is no anchor.
+  // All ranks of the node call anchor() together.
+  virtual at::Tensor anchor() { return {}; }
+  virtual void on_answer(
+      std::function<void(std::int64_t exchange, const at::Tensor& answer)> /*tell*/) {}
 
   virtual Costs costs() const = 0;
 

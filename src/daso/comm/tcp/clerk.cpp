@@ -45,9 +45,10 @@ Mailbox::Clerk::Clerk(MailboxOptions options, int bell, TakeRequests take_reques
       take_requests_(std::move(take_requests)),
       poller_(::epoll_create1(EPOLL_CLOEXEC)) {
   DASO_ASSERT(poller_.open());
+  register_with(poller_.get(), EPOLL_CTL_ADD, bell_, EPOLLIN);
+  if (!options_.listening.open()) return;
   const int flags = ::fcntl(options_.listening.get(), F_GETFL);
   DASO_ASSERT(::fcntl(options_.listening.get(), F_SETFL, flags | O_NONBLOCK) == 0);
-  register_with(poller_.get(), EPOLL_CTL_ADD, bell_, EPOLLIN);
   register_with(poller_.get(), EPOLL_CTL_ADD, options_.listening.get(), EPOLLIN);
 }
 

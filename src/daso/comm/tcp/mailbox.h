@@ -42,9 +42,9 @@ struct Limits {
 
 struct MailboxOptions {
   int rank = 0;
-  std::uint64_t view = 0;  // a peer of another one is refused
-  std::string key;         // of the job
-  FileDescriptor listening;
+  std::uint64_t view = 0;    // a peer of another one is refused
+  std::string key;           // of the job
+  FileDescriptor listening;  // none: nobody calls
   Limits limits;
 };
 

@@ -13,6 +13,7 @@
 #include "daso/comm/world.h"
 #include "daso/run/checkpoint.h"
 #include "daso/run/run.h"
+#include "daso/run/views/copies.h"
 #include "daso/run/views/takeover.h"
 
 namespace daso {
@@ -121,6 +122,7 @@ NextView Replay::next_view(Seconds /*limit*/) {
                 .store = store_,
                 .replayed = true,
                 .end = end_of(*current_)};
+  for (const auto& [joiner, exchange] : view.copied) next.copied.push_back(joiner);
   for (std::size_t i = 0; i < view.nodes.size(); ++i) {
     next.nodes.push_back({.id = view.nodes[i],
                           .ranks = static_cast<int>(view.ranks[i].size()),
@@ -134,6 +136,17 @@ void Replay::trouble(const std::string& what) {
 }
 
 Start Replay::start(std::int64_t exchange) {
+  joiners_.clear();
+  for (std::size_t i = *current_ + 1; i < views_.size(); ++i) {
+    if (views_[i].donor != node_) continue;
+    for (const auto& [joiner, at] : views_[i].copied) {
+      if (at == exchange) joiners_.push_back(replayed_place(views_[i].number, joiner));
+    }
+  }
+  return outcome_of_start(exchange);
+}
+
+Start Replay::outcome_of_start(std::int64_t exchange) const {
   const std::optional<std::int64_t> beyond = first_beyond();
   if (!beyond) return Start::kGoes;
   if (exchange >= *beyond) return Start::kEnded;

@@ -5,6 +5,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "daso/comm/views.h"
@@ -37,6 +38,8 @@ class Replay final : public ViewSource {
   void trouble(const std::string& what) override;
 
   Start start(std::int64_t exchange) override;
+  bool joiners_wait() override { return !joiners_.empty(); }
+  std::vector<std::string> take_joiners() override { return std::exchange(joiners_, {}); }
   void prepared(std::int64_t /*exchange*/) override {}
   bool committed(std::int64_t exchange, Seconds limit) override;
   bool ended() override { return false; }
@@ -47,6 +50,7 @@ class Replay final : public ViewSource {
   std::optional<std::size_t> next_after(std::size_t view, int node) const;
   std::optional<LeftAt> left_by(int node, std::size_t view) const;  // none: it was lost
   std::optional<ViewEnd> end_of(std::size_t view) const;
+  Start outcome_of_start(std::int64_t exchange) const;
   // The first exchange that does not belong to the present view; none: the run ended in it.
   std::optional<std::int64_t> first_beyond() const;
 
@@ -57,6 +61,7 @@ class Replay final : public ViewSource {
   int node_ = -1;  // this rank's; -1: it has no part in the run
   std::set<std::int64_t> abandoned_;
   std::optional<std::size_t> current_;
+  std::vector<std::string> joiners_;  // that this node made a copy for at the exchange started last
 };
 
 // The checkpoint that the last job of a run went on from, which its replay begins with; empty: it

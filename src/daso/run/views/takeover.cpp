@@ -5,12 +5,15 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <tuple>
 
 #include "daso/comm/gather_text.h"
+#include "daso/run/views/copy_letters.h"
+#include "daso/run/views/copy_receiver.h"
 
 namespace daso {
 namespace {
@@ -48,6 +51,39 @@ void read_places(const World& world, const std::vector<json>& all, Takeover& fou
   for (const auto& [number, view] : views) found.views.push_back(view);
 }
 
+// Where the copy was sent to that this rank has been given ahead; empty: it has none.
+std::string place_of_copy(const WorldView& view, const Run& run, int node_id) {
+  if (view.replayed) {
+    const bool copied = std::ranges::find(view.copied, node_id) != view.copied.end();
+    return copied ? replayed_place(view.number, node_id) : "";
+  }
+  return run.received() ? run.received()->place() : "";
+}
+
+// Nodes whose first rank has a copy of somebody who is still there and still differs from others
+// are given the rest of it by that rank.
+void find_copies(const std::vector<json>& all, const std::function<bool(const json&)>& is_needy,
+                 Takeover& found) {
+  const auto of_donor = [&](const std::string& place,
+                            const json& one) -> std::optional<std::int64_t> {
+    if (place.empty() || !one.contains("copies") || !one.at("left").get<bool>()) return {};
+    if (one.at("equal").get<bool>() || is_needy(one)) return {};
+    const auto copy = one.at("copies").find(place);
+    return copy == one.at("copies").end() ? std::nullopt : std::optional(copy->get<std::int64_t>());
+  };
+  for (const int taker : found.takers) {
+    const std::string place = all[static_cast<std::size_t>(taker)].value("copy", "");
+    for (std::size_t rank = 0; rank < all.size(); ++rank) {
+      const std::optional<std::int64_t> exchange = of_donor(place, all[rank]);
+      const bool donates = found.copied.empty() || found.donor == static_cast<int>(rank);
+      if (!exchange || !donates) continue;
+      found.donor = static_cast<int>(rank);
+      found.copied.push_back({.taker = taker, .place = place, .exchange = *exchange});
+    }
+  }
+  for (const Takeover::Copied& one : found.copied) std::erase(found.takers, one.taker);
+}
+
 }  // namespace
 
 Takeover takeover_in(World& world, const Run& run) {
@@ -74,6 +110,12 @@ Takeover takeover_in(World& world, const Run& run) {
       own["decided"].push_back({one.number, one.first_exchange, one.abandoned});
     }
     for (const ViewRecord& view : run.views()) own["views"].push_back(line_of(view));
+    const bool is_new = !run.left();
+    if (is_new) own["copy"] = place_of_copy(*world.view(), run, world.node_id());
+    own["copies"] = json::object();
+    for (const JoinerCopies::Copy& copy : run.copies().all()) {
+      if (copy.holds()) own["copies"][copy.place] = copy.exchange - run.exchanges_before();
+    }
   }
   std::vector<json> all;
   for (const std::string& text : gather_text(world.everyone(), own.dump(), world.limit())) {
@@ -126,6 +168,7 @@ Takeover takeover_in(World& world, const Run& run) {
     found.takers.insert(found.takers.end(), needy.begin(), needy.end());
   }
   std::ranges::sort(found.takers);
+  if (!found.donor_equal) find_copies(all, is_needy, found);
   return found;
 }
 
@@ -150,6 +193,10 @@ ViewRecord record_of(const World& world, const Takeover& takeover, const RunPlac
   if (takeover.stalled_since) record.stall = since(*takeover.stalled_since).count();
   if (takeover.any_needy) {
     record.donor = view.node_ids.at(static_cast<std::size_t>(topology.node_of(takeover.donor)));
+  }
+  for (const Takeover::Copied& one : takeover.copied) {
+    const auto node = static_cast<std::size_t>(topology.node_of(one.taker));
+    record.copied[view.node_ids.at(node)] = one.exchange;
   }
   return record;
 }
@@ -188,37 +235,77 @@ State spread(Communicator& ranks, int from, const State& own, Seconds limit) {
   return state;
 }
 
-RunState give(World& world, const Takeover& takeover, const RunState& own) {
+namespace {
+
+bool is_parameter(const std::string& name) { return name.starts_with("model."); }
+
+// What a joiner has not got by its copy. Its parameters are the copy's anchor. In a replay it has
+// got nothing, and is given what was copied then.
+RunState rest_of(const RunState& all, const JoinerCopies::Copy& copy) {
+  RunState rest = all;
+  std::erase_if(rest.common, [](const auto& entry) { return is_parameter(entry.first); });
+  for (const auto& [name, tensor] : copy.state) {
+    rest.common.erase(name);
+    rest.own.erase(name);
+    if (copy.sender) continue;
+    rest.own[name] = name == kAnchorOfCopy ? all.own.at(name) : tensor;
+  }
+  if (copy.sender) rest.own["copy.answers"] = integer(copy.sender->hurry());
+  return rest;
+}
+
+// The way back, on the joiner, whose own parameters stand where their values do not count.
+void complete(RunState& rest, const Run& run, Seconds limit) {
+  if (rest.own.contains("copy.answers")) {
+    rest.own.merge(run.received()->take(integer_in(rest.own, "copy.answers"), limit));
+    rest.own.erase("copy.answers");
+  }
+  for (const auto& [name, tensor] : run.state().common) {
+    if (is_parameter(name)) rest.common[name] = tensor;
+  }
+}
+
+}  // namespace
+
+RunState give(World& world, const Takeover& takeover, Run& run, const RunState& own) {
   const bool gives = world.rank() == takeover.donor;
   RunState state;
   std::int64_t bytes = 0;
   if (gives) {
-    state = own;
     for (const State* part : {&own.common, &own.own}) {
       for (const auto& [name, tensor] : *part) bytes += static_cast<std::int64_t>(tensor.nbytes());
     }
   }
-  const at::Tensor numbers =
-      at::tensor({std::int64_t{state.place.epoch}, state.place.batch, bytes});
+  const at::Tensor numbers = at::tensor({std::int64_t{own.place.epoch}, own.place.batch, bytes});
   world.everyone().broadcast(numbers, takeover.donor).wait(world.limit());
   const auto* number = numbers.const_data_ptr<std::int64_t>();
   state.place = {.epoch = static_cast<int>(number[0]), .batch = number[1]};
-  const auto hand_on = [&](Communicator& ranks, int from) {
-    state.common = spread(ranks, from, state.common, world.limit());
-    state.own = spread(ranks, from, state.own, world.limit());
+  const Seconds longer = world.limit() + time_for(number[2]);
+  const auto hand_on = [&](Communicator& ranks, int from, const RunState& given) {
+    state.common = spread(ranks, from, given.common, world.limit());
+    state.own = spread(ranks, from, given.own, world.limit());
   };
   // It comes once to each node, which hands it on at home.
-  const std::vector<int> home = world.topology().ranks_of(world.node());
-  std::vector<int> among = takeover.takers;
-  among.insert(std::ranges::lower_bound(among, takeover.donor), takeover.donor);
-  if (std::ranges::binary_search(among, world.rank())) {
+  const auto hand_to = [&](std::vector<int> among, const std::string& name, const RunState& given) {
+    among.insert(std::ranges::lower_bound(among, takeover.donor), takeover.donor);
+    if (!std::ranges::binary_search(among, world.rank())) return;
     const auto from = std::ranges::lower_bound(among, takeover.donor) - among.begin();
-    hand_on(world.group(among, "gift"), static_cast<int>(from));
+    hand_on(world.group(among, name), static_cast<int>(from), given);
+  };
+  const std::vector<int> home = world.topology().ranks_of(world.node());
+  bool first_takes = std::ranges::binary_search(takeover.takers, home.front());
+  if (!takeover.takers.empty()) hand_to(takeover.takers, "gift", own);
+  for (const Takeover::Copied& one : takeover.copied) {
+    const RunState rest = gives ? rest_of(own, *run.copies().find(one.place)) : RunState();
+    hand_to({one.taker}, "rest", rest);
+    if (one.taker == world.rank()) complete(state, run, longer);
+    first_takes = first_takes || one.taker == home.front();
   }
-  const bool first_takes = std::ranges::binary_search(takeover.takers, home.front());
-  if (takeover.needy_home && first_takes && home.size() > 1) hand_on(world.node_group(), 0);
+  if (takeover.needy_home && first_takes && home.size() > 1) hand_on(world.node_group(), 0, state);
   // Those who need nothing wait as long as it may take.
-  world.everyone().barrier().wait(world.limit() + time_for(number[2]));
+  world.everyone().barrier().wait(longer);
+  for (const Takeover::Copied& one : takeover.copied) run.copies().drop(one.place);
+  run.receive(nullptr);
   return state;
 }
 

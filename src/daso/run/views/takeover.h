@@ -11,16 +11,22 @@ namespace daso {
 
 // What the ranks of a view find out about each other before they go on.
 struct Takeover {
-  bool any = false;          // somebody has the run: it does not begin here
-  bool lost = false;         // the run has begun, but all who had it are gone
-  int donor = 0;             // the first of those that are furthest
-  RunPlace furthest;         // where that is: nobody has passed it
+  bool any = false;   // somebody has the run: it does not begin here
+  bool lost = false;  // the run has begun, but all who had it are gone
+  int donor = 0;      // who has sent a copy ahead, or else the first of those that are furthest
+  RunPlace furthest;  // where that is: nobody has passed it
   bool donor_equal = false;  // what it has is what all have to have, and not its node's alone
   bool needy = false;        // this rank takes what the donor has
   bool any_needy = false;
   bool needy_home = false;  // all ranks of this node do
   std::vector<int> takers;  // those who get it from the donor: one of each node that needs it, and
                             // every other rank that does
+  struct Copied {           // the same, where most of it is there (copies.h)
+    int taker = 0;
+    std::string place;          // where the copy was sent to
+    std::int64_t exchange = 0;  // that it was made at, as launchers count
+  };
+  std::vector<Copied> copied;
   std::int64_t exchanges_before = 0;               // the job, see Run
   Deal deal;                                       // of the epoch under way; empty: it begins here
   std::vector<std::optional<LeftAt>> places;       // where each node was
@@ -42,7 +48,7 @@ bool has_come_to(const RunPlace& place, const ViewEnd& end);
 // bytes, whatever the types, and may take longer than the limit if it is large.
 State spread(Communicator& ranks, int from, const State& own, Seconds limit);
 // What the donor gives, on the ranks that need it; `own` is the donor's. All ranks call it
-// together, and go on when all have it.
-RunState give(World& world, const Takeover& takeover, const RunState& own);
+// together, and go on when all have it. JoinerCopies that were sent ahead are used up.
+RunState give(World& world, const Takeover& takeover, Run& run, const RunState& own);
 
 }  // namespace daso
