@@ -21,6 +21,16 @@ void send_again_soon(int socket) {
   ::setsockopt(socket, IPPROTO_TCP, kLongestRetransmission, &kMilliseconds, sizeof kMilliseconds);
 }
 
+void end_when_unheard(int socket, Seconds limit) {
+  const auto milliseconds = static_cast<int>(whole_milliseconds(limit).count());
+  ::setsockopt(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, &milliseconds, sizeof milliseconds);
+  const int yes = 1;
+  ::setsockopt(socket, SOL_SOCKET, SO_KEEPALIVE, &yes, sizeof yes);
+  const int second = 1;
+  ::setsockopt(socket, IPPROTO_TCP, TCP_KEEPIDLE, &second, sizeof second);
+  ::setsockopt(socket, IPPROTO_TCP, TCP_KEEPINTVL, &second, sizeof second);
+}
+
 Connection::Connection(FileDescriptor socket) : socket_(std::move(socket)) {
   const int yes = 1;
   ::setsockopt(socket_.get(), IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);

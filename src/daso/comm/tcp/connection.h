@@ -2,6 +2,7 @@
 #pragma once
 
 #include "daso/base/file_descriptor.h"
+#include "daso/base/seconds.h"
 #include "daso/comm/tcp/incoming.h"
 #include "daso/comm/tcp/outgoing.h"
 
@@ -11,6 +12,11 @@ namespace daso::tcp {
 // default the system waits about as long as the link has been cut, so that a node that has been
 // away for a moment would be silent for two.
 void send_again_soon(int socket);
+
+// What the other end has not taken note of for so long ends the connection, also where there is
+// nothing to send: the system asks it every second. Without that an end that has lost its power is
+// never missed, and one that is sent something only after minutes.
+void end_when_unheard(int socket, Seconds limit);
 
 // One socket between two ranks that have proved themselves: writes letters as frames and reads
 // frames as letters, as far as the socket goes without blocking. A letter that was damaged on the

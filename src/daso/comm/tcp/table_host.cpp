@@ -23,6 +23,8 @@ namespace {
 
 constexpr std::size_t kStrangers = 64;  // who have called and not proved themselves, at a time
 constexpr Seconds kBetweenLooks{0.25};
+// After which a member that is not heard of is let go; if it was only cut off it calls again.
+constexpr Seconds kUnheard{10};
 constexpr std::uint64_t kHost = 0;  // as a client; nobody draws it
 
 }  // namespace
@@ -116,6 +118,7 @@ void TableHost::advance(Caller& caller) {
     const int yes = 1;
     ::setsockopt(descriptor, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
     send_again_soon(descriptor);
+    end_when_unheard(descriptor, kUnheard);
     clients_.push_back({.socket = caller.take_socket(), .reader = {}, .outgoing = {}});
   }
   callers_.erase(std::ranges::find(callers_, &caller, [](const Caller& one) { return &one; }));

@@ -16,23 +16,14 @@ namespace {
 
 constexpr std::size_t kShare = 256 << 10;  // bytes, before others have their turn
 
-void set_option(const FileDescriptor& socket, int level, int name, int value) {
-  ::setsockopt(socket.get(), level, name, &value, sizeof value);
-}
-
 }  // namespace
 
 Line::Line(FileDescriptor socket, membership::NodeId node, Seconds stalled)
     : socket_(std::move(socket)), node_(node) {
-  set_option(socket_, IPPROTO_TCP, TCP_NODELAY, 1);
+  const int yes = 1;
+  ::setsockopt(socket_.get(), IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
   tcp::send_again_soon(socket_.get());
-  // What is sent and not taken note of ends the connection, also where there is nothing to send:
-  // the system asks the other end every second. Retransmissions alone would go on for minutes.
-  set_option(socket_, IPPROTO_TCP, TCP_USER_TIMEOUT,
-             static_cast<int>(whole_milliseconds(stalled).count()));
-  set_option(socket_, SOL_SOCKET, SO_KEEPALIVE, 1);
-  set_option(socket_, IPPROTO_TCP, TCP_KEEPIDLE, 1);
-  set_option(socket_, IPPROTO_TCP, TCP_KEEPINTVL, 1);
+  tcp::end_when_unheard(socket_.get(), stalled);
 }
 
 void Line::push(std::vector<std::byte> frame, std::size_t most_queued_bytes) {
