@@ -154,6 +154,22 @@ TEST_P(Stores, AHostThatIsStoppedBecomesAnErrorWithinTheLimit) {
   ::waitpid(child, nullptr, 0);
 }
 
+TEST_P(Stores, ASecondConnectionIsAbandonedWithTheFirst) {
+  const Store here = host();
+  test::Relay relay(here.address());
+  const Store there = connect(relay.address(), Seconds(60));
+  const Store second = there.second_connection();
+  EXPECT_EQ(second.add("n", 1), 1);
+  relay.hold();
+  std::jthread other([&] {
+    while (!relay.has_held()) std::this_thread::yield();
+    there.abandon();
+  });
+  const auto start = Clock::now();
+  EXPECT_THROW(second.add("n", 1), PeerError);
+  EXPECT_LT(since(start).count(), 10);
+}
+
 // --- the one for members ---
 
 using Way = test::Relay::Way;
@@ -211,6 +227,21 @@ TEST(StoreForMembers, WaitsForNoHostOnceItIsAbandoned) {
   });
   const auto start = Clock::now();
   EXPECT_THROW(there.add("n", 1), PeerError);
+  EXPECT_LT(since(start).count(), 10);
+}
+
+// Where a machine has lost its power nobody refuses a call.
+TEST(StoreForMembers, WaitsForNoSecondConnectionOnceTheFirstIsAbandoned) {
+  const Store here = Store::host_for_members(listen_on({"127.0.0.1", 0}), "key");
+  test::Relay relay(here.address());
+  const Store there = Store::connect_as_member(relay.address(), "key", Seconds(5), Seconds(60));
+  relay.hold();
+  std::jthread other([&] {
+    while (!relay.has_held()) std::this_thread::yield();
+    there.abandon();
+  });
+  const auto start = Clock::now();
+  EXPECT_THROW(there.second_connection(), PeerError);
   EXPECT_LT(since(start).count(), 10);
 }
 

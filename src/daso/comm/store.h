@@ -25,6 +25,7 @@ class StoreTable {
   virtual std::int64_t add(const std::string& key, std::int64_t amount) = 0;
   virtual void append(const std::string& key, const std::string& value) = 0;
   virtual void erase(const std::string& key) = 0;
+  // To the same host. It is abandoned with this one, and not the other way round.
   virtual std::shared_ptr<StoreTable> second_connection() = 0;
   // Nobody waits for this connection any more: a call that its host does not answer, now or later,
   // throws at once. From any thread.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daso/comm/tcp_store.h"
 
+#include <functional>
 #include <stop_token>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
@@ -30,8 +31,13 @@ std::string first_line(const char* what) {
 // that follow fail at once.
 class TcpTable final : public StoreTable {
  public:
-  TcpTable(Address address, c10::intrusive_ptr<c10d::Store> store, Seconds limit)
-      : address_(std::move(address)), store_(std::move(store)), limit_(limit) {}
+  // Is abandoned with the first connection, if there is one.
+  TcpTable(Address address, c10::intrusive_ptr<c10d::Store> store, Seconds limit,
+           const std::stop_token& first = {})
+      : address_(std::move(address)),
+        store_(std::move(store)),
+        limit_(limit),
+        with_first_(first, [this] { abandon(); }) {}
 
   const c10::intrusive_ptr<c10d::Store>& c10d() const { return store_; }
   const Address& address() const override { return address_; }
@@ -68,7 +74,7 @@ class TcpTable final : public StoreTable {
   }
   std::shared_ptr<StoreTable> second_connection() override {
     auto store = reach([](c10d::Store& first) { return first.clone(); });
-    return std::make_shared<TcpTable>(address_, std::move(store), limit_);
+    return std::make_shared<TcpTable>(address_, std::move(store), limit_, abandoned_.get_token());
   }
   void abandon() override { abandoned_.request_stop(); }
 
@@ -107,6 +113,7 @@ class TcpTable final : public StoreTable {
   const c10::intrusive_ptr<c10d::Store> store_;
   const Seconds limit_;  // for one call
   std::stop_source abandoned_;
+  const std::stop_callback<std::function<void()>> with_first_;
   Abandonable calls_{"daso store"};
 };
 

@@ -46,12 +46,13 @@ std::uint64_t drawn() {
 }  // namespace
 
 TableClient::TableClient(Address address, std::string key, Seconds limit, Seconds per_call,
-                         Host host)
+                         const std::optional<std::stop_token>& first)
     : address_(std::move(address)),
       key_(std::move(key)),
       per_call_(per_call),
       client_(drawn()),
-      bell_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+      bell_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      with_first_(first.value_or(std::stop_token()), [this] { abandon(); }) {
   const Deadline deadline(limit);
   std::string problem;
   while (!socket_.open()) {
@@ -59,9 +60,13 @@ TableClient::TableClient(Address address, std::string key, Seconds limit, Second
       connect(deadline);
     } catch (const Broken& error) {
       problem = error.what();
-      if (host == Host::kSeen && dynamic_cast<const Refused*>(&error) != nullptr) {
+      if (first && dynamic_cast<const Refused*>(&error) != nullptr) {
         throw PeerError(fmt::format("the store at {} is gone: its host has ended ({})",
                                     address_.text(), problem));
+      }
+      if (abandoned_.stop_requested()) {
+        throw PeerError(fmt::format("the store at {} has not answered before it was abandoned",
+                                    address_.text()));
       }
       if (deadline.passed()) {
         throw PeerError(fmt::format(
@@ -76,11 +81,12 @@ TableClient::TableClient(Address address, std::string key, Seconds limit, Second
 }
 
 std::shared_ptr<StoreTable> TableClient::second_connection() {
-  return std::make_shared<TableClient>(address_, key_, per_call_, per_call_, Host::kSeen);
+  return std::make_shared<TableClient>(address_, key_, per_call_, per_call_,
+                                       abandoned_.get_token());
 }
 
 void TableClient::abandon() {
-  abandoned_ = true;
+  abandoned_.request_stop();
   const std::uint64_t one = 1;
   static_cast<void>(!::write(bell_.get(), &one, sizeof one));
 }
@@ -106,7 +112,7 @@ TableAnswer TableClient::ask(TableQuestion question) {
                                   address_.text(), refused.what()));
     } catch (const Broken&) {
       socket_.close();
-      if (deadline.passed() || abandoned_) throw_silent();
+      if (deadline.passed() || abandoned_.stop_requested()) throw_silent();
       // At once where something was damaged; less often where nobody can be reached.
       if (again) std::this_thread::sleep_for(kBetweenCalls);
     }
@@ -142,7 +148,7 @@ void TableClient::connect(const Deadline& deadline) {
     pollfd polled{descriptor, static_cast<short>(caller.wants_to_write() ? POLLIN | POLLOUT : POLLIN),
                   0};
     ::poll(&polled, 1, static_cast<int>(whole_milliseconds(kBetweenCalls).count()));
-    if (abandoned_) throw Broken("it is abandoned");
+    if (abandoned_.stop_requested()) throw Broken("it is abandoned");
     WhileWaiting::look();
   }
   if (state == Caller::State::kFailed) {
@@ -193,12 +199,13 @@ TableAnswer TableClient::receive(Deadline& deadline) {
 }
 
 void TableClient::wait(short events, Deadline& deadline) {
-  if (abandoned_ && deadline.left() > kLastWords) deadline = Deadline(kLastWords);
+  const bool abandoned = abandoned_.stop_requested();
+  if (abandoned && deadline.left() > kLastWords) deadline = Deadline(kLastWords);
   if (deadline.passed()) throw_silent();
   const Seconds left(WhileWaiting::pause(deadline.when()) - Clock::now());
   // Once it has rung the bell would end every wait at once.
   std::array<pollfd, 2> polled = {{{socket_.get(), events, 0}, {bell_.get(), POLLIN, 0}}};
-  ::poll(polled.data(), abandoned_ ? 1 : 2,
+  ::poll(polled.data(), abandoned ? 1 : 2,
          static_cast<int>(whole_milliseconds(std::max(Seconds(0), left)).count()));
   WhileWaiting::look();
 }

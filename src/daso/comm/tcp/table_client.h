@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <atomic>
+#include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <stop_token>
 #include <string>
 
 #include "daso/base/file_descriptor.h"
@@ -17,11 +19,11 @@ namespace daso::tcp {
 // Asks a TableHost, one question at a time.
 class TableClient final : public AskedTable {
  public:
-  // Throws PeerError if nobody answers within the limit. Later calls each have `per_call`. A host
-  // may be about to begin, or has been seen: then one who listens no more has ended.
-  enum class Host { kAwaited, kSeen };
+  // Throws PeerError if nobody answers within the limit. Later calls each have `per_call`. Where
+  // there is a first connection to this host, one who listens no more has ended, and this one is
+  // abandoned with that.
   TableClient(Address address, std::string key, Seconds limit, Seconds per_call,
-              Host host = Host::kAwaited);
+              const std::optional<std::stop_token>& first = {});
   TableClient(const TableClient&) = delete;
   TableClient& operator=(const TableClient&) = delete;
 
@@ -43,8 +45,9 @@ class TableClient final : public AskedTable {
   const std::string key_;
   const Seconds per_call_;
   const std::uint64_t client_;
-  std::atomic<bool> abandoned_ = false;
+  std::stop_source abandoned_;
   const FileDescriptor bell_;  // rings once it is
+  const std::stop_callback<std::function<void()>> with_first_;
   std::mutex mutex_;           // guards the rest
   FileDescriptor socket_;      // none: to be made anew
   FrameReader reader_;
