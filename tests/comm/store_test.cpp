@@ -71,6 +71,18 @@ TEST_P(Stores, KeepsPrefixesApart) {
   EXPECT_EQ(store.find("x/y/b"), "2");
 }
 
+TEST_P(Stores, ErasesARangeOfKeys) {
+  const Store here = host();
+  const Store there = connect(here.address(), Seconds(5));
+  for (const char* key : {"a/z", "b/1", "b/2", "c", "c/1", "d"}) there.under("x").set(key, "1");
+  there.set("b", "1");
+  there.under("x").erase_range("b", "c");
+  there.under("x").erase_range("e", "a");  // which is none
+  const auto kept = [&](const char* key) { return there.find(key).has_value(); };
+  EXPECT_TRUE(kept("x/a/z") && kept("x/c") && kept("x/c/1") && kept("x/d") && kept("b"));
+  EXPECT_FALSE(kept("x/b/1") || kept("x/b/2"));
+}
+
 TEST_P(Stores, ListensOnTheAddressItWasGivenOnly) {
   const Store store = host();
   EXPECT_EQ(store.address().host, "127.0.0.1");

@@ -423,5 +423,12 @@ TEST(Launch, FirstOfSeveralLaunchersHostsTheStoreUntilTheOthersAreDone) {
   std::filesystem::remove(file);
 }
 
+// A run of weeks may have any number of views.
+TEST(Launch, KeepsNothingOfViewsThatAreLongOver) {
+  Launched job({"--ranks", "1,1", "--survive", "1", "--", DASO_VIEWS_PROBE});
+  EXPECT_EQ(job.wait(), 0) << job.error();
+  EXPECT_EQ(occurrences(job.output(), " 0 are kept\n"), 1U) << job.output() << job.error();
+}
+
 }  // namespace
 }  // namespace daso::test

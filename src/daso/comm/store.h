@@ -25,6 +25,7 @@ class StoreTable {
   virtual std::int64_t add(const std::string& key, std::int64_t amount) = 0;
   virtual void append(const std::string& key, const std::string& value) = 0;
   virtual void erase(const std::string& key) = 0;
+  virtual void erase_range(const std::string& first, const std::string& end) = 0;
   // To the same host. It is abandoned with this one, and not the other way round.
   virtual std::shared_ptr<StoreTable> second_connection() = 0;
   // Nobody waits for this connection any more: a call that its host does not answer, now or later,
@@ -77,6 +78,10 @@ class Store {
     table_->append(prefix_ + key, value);
   }
   void erase(const std::string& key) const { table_->erase(prefix_ + key); }
+  // All keys from `first` on and before `end`, in the order of their bytes.
+  void erase_range(const std::string& first, const std::string& end) const {
+    table_->erase_range(prefix_ + first, prefix_ + end);
+  }
 
   // The same table seen through a prefix.
   Store under(const std::string& prefix) const { return Store(table_, prefix_ + prefix + "/"); }

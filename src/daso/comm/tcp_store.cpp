@@ -72,6 +72,14 @@ class TcpTable final : public StoreTable {
   void erase(const std::string& key) override {
     reach([key](c10d::Store& store) { return store.deleteKey(key); });
   }
+  void erase_range(const std::string& first, const std::string& end) override {
+    reach([first, end](c10d::Store& store) {
+      for (const std::string& key : store.listKeys()) {
+        if (first <= key && key < end) store.deleteKey(key);
+      }
+      return true;
+    });
+  }
   std::shared_ptr<StoreTable> second_connection() override {
     auto store = reach([](c10d::Store& first) { return first.clone(); });
     return std::make_shared<TcpTable>(address_, std::move(store), limit_, abandoned_.get_token());

@@ -50,6 +50,8 @@ NextView view_in(const std::string& text) {
   return view;
 }
 
+std::string part_of_view(std::int64_t number) { return fmt::format("view{:019}", number); }
+
 WorldOptions options_in(const NextView& view, WorldOptions options, int rank_id,
                         std::shared_ptr<Decisions> decisions) {
   WorldView world{.number = view.number,
@@ -78,7 +80,7 @@ WorldOptions options_in(const NextView& view, WorldOptions options, int rank_id,
   place.size = static_cast<int>(world.rank_ids.size());
   if (!view.replayed) world.home = place.rendezvous;
   place.rendezvous = view.store;
-  place.store_prefix = fmt::format("view{}", view.number);
+  place.store_prefix = part_of_view(view.number);
   options.view = std::move(world);
   return options;
 }

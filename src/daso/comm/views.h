@@ -76,6 +76,10 @@ struct NextView {
 std::string text_of(const NextView& view);
 NextView view_in(const std::string& text);
 
+// What the keys of a view begin with, in the store where its ranks meet. In the order of bytes
+// those of earlier views come first.
+std::string part_of_view(std::int64_t number);
+
 // What a rank joins the view's world with: the options that it was started with, and its seat in
 // the view. Throws ConfigError if its node is not in it.
 WorldOptions options_in(const NextView& view, WorldOptions options, int rank_id,

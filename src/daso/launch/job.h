@@ -49,6 +49,8 @@ class Job {
   void run();
   // Says what went wrong, if anything did, and gives the job's exit code.
   int finish(std::vector<RankEnd> ends);
+  // Ranks have gone on in this view.
+  void begin_view(std::int64_t number) { store_.begin_view(number); }
   // A line of our own on standard error.
   void say(const std::string& line);
   std::string name_of(int rank) const;

@@ -7,6 +7,7 @@
 #include "daso/comm/lookout.h"
 #include "daso/comm/own_address.h"
 #include "daso/comm/rendezvous.h"
+#include "daso/comm/views.h"
 #include "daso/launch/launch_plan.h"
 
 namespace daso {
@@ -85,6 +86,12 @@ void JobStore::report(const RankEnd& end) {
   } catch (const PeerError&) {
     // The host of the store is gone, which its clients notice by themselves.
   }
+}
+
+void JobStore::begin_view(std::int64_t number) {
+  if (number <= view_) return;
+  view_ = number;
+  store_->erase_range(part_of_view(0), part_of_view(number - 1));
 }
 
 Seconds JobStore::beat() {

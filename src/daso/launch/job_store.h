@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
@@ -31,6 +32,10 @@ class JobStore {
   // then know already.
   void report(const RankEnd& end);
 
+  // A view has begun: what ranks have left here in earlier ones goes, but for the one before, which
+  // some of them may still be about to leave.
+  void begin_view(std::int64_t number);
+
   // In a job that keeps survivors, while ranks of this launcher run: says so to the host's
   // launcher, whose own ranks may all be lost. Returns when to call again.
   Seconds beat();
@@ -49,6 +54,7 @@ class JobStore {
   FileDescriptor listening_;
   Address address_;
   std::optional<Store> store_;
+  std::int64_t view_ = 0;      // the last that has begun
   Deadline beat_{Seconds(0)};  // is due then
 };
 

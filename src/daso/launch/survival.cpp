@@ -44,7 +44,10 @@ class SurvivingJob {
                 .rules = rules(),
                 .others = others(),
                 .make_tie_break = tie_break(),
-                .on_view = {},
+                .on_view =
+                    [this](const membership::View& view) {
+                      view_ = static_cast<std::int64_t>(view.number);
+                    },
                 .on_finished = [this] { finished_elsewhere_ = true; }}) {}
 
   int run() {
@@ -280,6 +283,7 @@ class SurvivingJob {
   }
 
   SupervisorOptions::Turn on_turn() {
+    job_.begin_view(view_);
     leave_or_stop();
     if (to_ask_ && views_.has_been_asked()) to_ask_.reset();
     if (to_ask_ && to_ask_->passed() && !over_) end_unaware();
@@ -359,6 +363,7 @@ class SurvivingJob {
   std::optional<Deadline> saving_;         // what the node has, since the others are out of reach
   bool unaware_ = false;                   // the program knows nothing of views
   std::optional<Deadline> to_ask_;  // for a view, after a loss: so long it may not know of any
+  std::atomic<std::int64_t> view_ = 0;  // the last one that it has been in
   std::atomic<bool> finished_elsewhere_ = false;
   std::optional<Deadline> late_;  // then what has not finished is ended
   Job job_;

@@ -44,7 +44,7 @@ std::optional<TableQuestion> decode_question(std::span<const std::byte> bytes) {
   try {
     const json all = unpacked(bytes);
     const auto what = all.at(2).get<std::uint8_t>();
-    if (what > static_cast<std::uint8_t>(TableQuestion::What::kErase)) return std::nullopt;
+    if (what > static_cast<std::uint8_t>(TableQuestion::What::kEraseRange)) return std::nullopt;
     return TableQuestion{.client = all.at(0),
                     .number = all.at(1),
                     .what = static_cast<TableQuestion::What>(what),
@@ -111,6 +111,11 @@ TableAnswer Table::act(const TableQuestion& question) {
     case TableQuestion::What::kErase:
       values_.erase(question.key);
       break;
+    case TableQuestion::What::kEraseRange:
+      if (question.key < question.value) {
+        values_.erase(values_.lower_bound(question.key), values_.lower_bound(question.value));
+      }
+      break;
   }
   return answer;
 }
@@ -132,6 +137,9 @@ void AskedTable::append(const std::string& key, const std::string& value) {
 }
 void AskedTable::erase(const std::string& key) {
   ask({.what = TableQuestion::What::kErase, .key = key});
+}
+void AskedTable::erase_range(const std::string& first, const std::string& end) {
+  ask({.what = TableQuestion::What::kEraseRange, .key = first, .value = end});
 }
 
 }  // namespace daso::tcp

@@ -22,12 +22,12 @@
 namespace daso::tcp {
 
 struct TableQuestion {
-  enum class What : std::uint8_t { kSet, kSetOnce, kFind, kAdd, kAppend, kErase };
+  enum class What : std::uint8_t { kSet, kSetOnce, kFind, kAdd, kAppend, kErase, kEraseRange };
   std::uint64_t client = 0;  // a number that it has drawn
   std::uint64_t number = 0;  // ascends; the same where it is asked again
   What what = What::kFind;
   std::string key;
-  std::string value;
+  std::string value;  // of a range, where it ends
   std::int64_t amount = 0;
 };
 std::vector<std::byte> encode(const TableQuestion& question);
@@ -68,6 +68,7 @@ class AskedTable : public StoreTable {
   std::int64_t add(const std::string& key, std::int64_t amount) final;
   void append(const std::string& key, const std::string& value) final;
   void erase(const std::string& key) final;
+  void erase_range(const std::string& first, const std::string& end) final;
 
  private:
   // Gives it its client and number.
