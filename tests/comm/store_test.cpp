@@ -9,6 +9,7 @@
 
 #include "daso/base/error.h"
 #include "daso/comm/socket_address.h"
+#include "daso/comm/tcp/table.h"
 #include "relay.h"
 
 namespace daso {
@@ -185,6 +186,17 @@ TEST_P(Stores, ASecondConnectionIsAbandonedWithTheFirst) {
 // --- the one for members ---
 
 using Way = test::Relay::Way;
+
+// What is asked again may come late, behind something that the client has looked at meanwhile.
+TEST(Table, DoesNothingTwiceThatIsAskedAgain) {
+  tcp::Table table;
+  using What = tcp::TableQuestion::What;
+  const tcp::TableQuestion add{
+      .client = 1, .number = 1, .what = What::kAdd, .key = "n", .amount = 1};
+  EXPECT_EQ(table.answer(add).count, 1);
+  EXPECT_EQ(table.answer({.client = 1, .number = 2, .what = What::kFind, .key = "n"}).value, "1");
+  EXPECT_EQ(table.answer(add).count, 1);
+}
 
 TEST(StoreForMembers, SaysNothingToStrangers) {
   const Store here = Store::host_for_members(listen_on({"127.0.0.1", 0}), "key");

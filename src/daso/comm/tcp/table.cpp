@@ -73,6 +73,7 @@ std::optional<TableAnswer> decode_answer(std::span<const std::byte> bytes) {
 
 TableAnswer Table::answer(const TableQuestion& question) {
   const std::lock_guard lock(mutex_);
+  if (question.what == TableQuestion::What::kFind) return act(question);
   const auto known = last_.find(question.client);
   if (known != last_.end() && known->second.number == question.number) return known->second;
   if (known == last_.end()) {

@@ -47,7 +47,9 @@ inline constexpr Seconds kForTableProof{2};  // from a call until both ends have
 // For any thread.
 class Table {
  public:
-  // What has been asked before is not done again, and gets the same answer.
+  // What a client has asked before is not done again, and gets the same answer. That is kept of the
+  // last thing that each client has changed, and of so many clients; what it finds may be large,
+  // and is found again.
   TableAnswer answer(const TableQuestion& question);
 
  private:
