@@ -33,7 +33,7 @@ class Cell:
 STALL_MS = 500
 CELLS = {cell.name: cell for cell in (
     Cell("base", "4 nodes × 2 ranks, 100 Mbit/s, 200 µs, 2.56 M parameters", rounds=5,
-         blocking_steps=8, blocking_warmup_steps=4),
+         steps=48, warmup_steps=8, blocking_steps=8, blocking_warmup_steps=4),
     Cell("rate-20", "20 Mbit/s", rate="20mbit", blocking_steps=2),
     Cell("rate-500", "500 Mbit/s", rate="500mbit"),
     Cell("rate-unlimited", "no limit of the rate", rate="unlimited"),
