@@ -218,7 +218,8 @@ TEST(Worlds, TellTheLauncherOfAnAlarmAtOnce) {
 
 TEST(Worlds, TakeAMeetingThatGoesWrongInALaterViewForTrouble) {
   const Store root = Store::host_for_members(listen_on({"127.0.0.1", 0}), "token");
-  root.under("view2").add("claim/0", 1);  // so it seems to rank 0 that somebody else is rank 0
+  // So it seems to rank 0 that somebody else is rank 0.
+  root.under(part_of_view(2)).add("claim/0", 1);
   const NextView::Node own{.id = 0, .ranks = 1, .first_rank = 0};
   const NextView::Node other{.id = 1, .ranks = 1, .first_rank = 1};
   const auto source = std::make_shared<Listed>(
