@@ -27,10 +27,13 @@ Ports ports_of(const WorldOptions& options) {
   return options.ports.any() ? options.place.ports : options.ports;
 }
 
-// The ranks of this node need one each for their world.
+// The ranks of this machine need one each for their world.
 bool has_spare_port(const WorldOptions& options) {
   const Ports ports = ports_of(options);
-  const int ranks = find_integer(this_environment(), "LOCAL_WORLD_SIZE").value_or(1);
+  const Environment environment = this_environment();
+  const bool alone = options.place.one_machine;
+  const int ranks =
+      find_integer(environment, alone ? "WORLD_SIZE" : "LOCAL_WORLD_SIZE").value_or(1);
   return ports.any() || ports.last - ports.first >= ranks;
 }
 
@@ -43,7 +46,11 @@ std::unique_ptr<CopyReceiver> CopyReceiver::open(const Worlds& worlds, const Set
       !traits_of(settings.strategy).merges_late || !has_spare_port(worlds.options())) {
     return nullptr;
   }
-  return std::make_unique<CopyReceiver>(source, worlds.options());
+  try {
+    return std::make_unique<CopyReceiver>(source, worlds.options());
+  } catch (const ConfigError&) {
+    return nullptr;  // no port is free: it enters without
+  }
 }
 
 CopyReceiver::CopyReceiver(std::shared_ptr<ViewSource> source, WorldOptions options)
