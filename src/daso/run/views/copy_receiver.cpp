@@ -31,7 +31,7 @@ Ports ports_of(const WorldOptions& options) {
 bool has_spare_port(const WorldOptions& options) {
   const Ports ports = ports_of(options);
   const Environment environment = this_environment();
-  const bool alone = options.place.one_machine;
+  const bool alone = is_loopback(options.place.rendezvous->host);  // no other machine meets there
   const int ranks =
       find_integer(environment, alone ? "WORLD_SIZE" : "LOCAL_WORLD_SIZE").value_or(1);
   return ports.any() || ports.last - ports.first >= ranks;
